@@ -90,6 +90,32 @@ SW_INLINE uint8_t sw_state8_byte(const sw_state8_code *code, uint32_t bits, bool
 /* The two codes; built once. */
 const sw_state8_code *sw_state8_code_of(bool has_sign);
 
+/* The codes and the scale of a block, whose numbers are then other ones. Inlined with the sign
+ * as a constant. */
+static inline __attribute__((always_inline)) void
+sw_state8_encode(float *s, int64_t n, uint8_t *codes, float *scale, bool has_sign)
+{
+    const sw_state8_code *code = sw_state8_code_of(has_sign);
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t size = (int32_t)(sw_bits_of(s[i]) & 0x7fffffffu);
+        most = size > most ? size : most;
+    }
+    if (most < 0x00800000 || most >= 0x7f800000) {
+        *scale = most < 0x00800000 ? 0.0f : sw_float_of(0x7fc00000u);
+        memset(codes, 0, (size_t)n);
+        return;
+    }
+    const float largest = sw_float_of((uint32_t)most);
+    *scale = largest;
+    for (int64_t i = 0; i < n; i++)
+        s[i] = s[i] / largest;
+    uint8_t bytes[SW_STATE8_BLOCK]; /* apart from all that is read: a vector loop */
+    for (int64_t i = 0; i < n; i++)
+        bytes[i] = sw_state8_byte(code, sw_bits_of(s[i]), has_sign);
+    memcpy(codes, bytes, (size_t)n);
+}
+
 static inline int64_t sw_state8_blocks(int64_t elements)
 {
     return (elements + SW_STATE8_BLOCK - 1) / SW_STATE8_BLOCK;
@@ -120,5 +146,20 @@ static inline sw_shape sw_state8_scales(const sw_shape *param)
     }
     return scales;
 }
+
+/* States of a parameter of rows of `cols`: in 8 bits, or float32 where `values` is not NULL. */
+typedef struct {
+    sw_state8 in8;
+    float *values;
+    int64_t cols;
+} sw_state8_tensor;
+
+/* Which element of `from` element i of `to` was; below 0: it is new, which is 0. */
+typedef int64_t sw_state8_origin(const void *context, int64_t i);
+
+/* All n elements of `to` from those that they were. A block whose elements were all in one
+ * block, or are new, keeps its scale and its codes; others are quantised again. */
+void sw_state8_move(const sw_state8_tensor *to, int64_t n, const sw_state8_tensor *from,
+                    bool has_sign, sw_state8_origin *origin, const void *context);
 
 #endif

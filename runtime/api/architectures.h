@@ -194,8 +194,10 @@ typedef struct {
     int n_losses;
     sw_gradient_fn *hook; /* NULL: none */
     void *hook_user;
-    int utility;        /* 1: states of neuron utility, which variant 1 of the step averages */
-    float utility_rate; /* new = (1 - rate) old + rate now; 0: 0.05 */
+    int utility;         /* 1: states of neuron utility, which variant 1 of the step averages */
+    float utility_rate;  /* new = (1 - rate) old + rate now; 0: 0.05 */
+    uint64_t state_bits; /* 8: as in sw_optimizer_opts, of optimizers that have such a state; 0,
+                            32: float32 */
 } sw_net_opts;
 
 /* A model and a step function of a genome, which is copied. Parameters are VERTEX.weight and

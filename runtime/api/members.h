@@ -257,8 +257,10 @@ typedef struct {
  * of them, unless an old unit has utility 0 too.
  *
  * Optimizer state of a parameter's shape follows it; adafactor's rows and columns follow their
- * axes. Step counters go on, so the first updates of new units are larger than those of a new
- * net.
+ * axes. State in 8 bits keeps its codes and scales where all numbers of a block were in one
+ * block or are new, and is quantised again where they were in several, or where it is kept in
+ * other bits than it was, for it is float32 below 4,096 elements. Step counters go on, so the
+ * first updates of new units are larger than those of a new net.
  *
  * On failure `to` is as it was. Both models must be ready, and `to` not `from`. SW_INVALID
  * names the tensor that has another name, rank or type, the optimizer, or the first op that

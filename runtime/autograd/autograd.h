@@ -39,6 +39,9 @@ void swi_leave_layer(sw_ctx *ctx, const char *before);
 sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uint32_t *in,
                             int n_in, const void *attrs, const uint32_t *into, int n_into);
 
+/* Can an optimizer by these options keep its states in 8 bits? */
+bool swi_optimizer_has_state8(const sw_optimizer_opts *opts);
+
 /* Does this optimizer look at losses and gradients? */
 bool swi_looks(const sw_optimizer *o);
 

@@ -1,5 +1,6 @@
 /* Models and members into others of the same net with other widths. */
 #include "alloc/base/size.h"
+#include "kernels/optim.h"
 #include "runtime/base/structs.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
@@ -169,35 +170,42 @@ static sw_status fix_borders(swi_axes *x)
 
 /* The bytes of a net of other widths, from those that it had. */
 
-static sw_status compare_models(const sw_model *to, const sw_model *from)
+/* The scales of the state before it. */
+static bool is_scales(const sw_model *model, uint32_t entry)
 {
-    const uint32_t n = to->n_entries < from->n_entries ? to->n_entries : from->n_entries;
-    for (uint32_t i = 1; i < n; i++) {
-        if (strcmp(to->entries[i].name, from->entries[i].name) != 0 ||
-            to->entries[i].role != from->entries[i].role)
+    return entry < model->n_entries && model->entries[entry].role == SWI_ROLE_OPTIMIZER_STATE &&
+           model->entries[entry - 1].role == SWI_ROLE_OPTIMIZER_STATE &&
+           model->entries[entry - 1].dtype == SW_U8;
+}
+
+/* A state may be float32 in one model and in 8 bits in the other: that goes by the size of its
+ * parameter. */
+static sw_status compare_models(swi_axes *x)
+{
+    const sw_model *to = x->model[SWI_TO], *from = x->model[SWI_FROM];
+    uint32_t i = 1, k = 1;
+    for (; i < to->n_entries && k < from->n_entries; i++, k++) {
+        const swi_entry *a = &to->entries[i], *b = &from->entries[k];
+        if (strcmp(a->name, b->name) != 0 || a->role != b->role)
             SW_FAIL(SW_INVALID,
                     "the models must have the same tensors: one has '%s' where the "
                     "other has '%s'",
-                    from->entries[i].name, to->entries[i].name);
-        if (to->entries[i].shape.rank != from->entries[i].shape.rank ||
-            to->entries[i].dtype != from->entries[i].dtype)
+                    b->name, a->name);
+        if (a->shape.rank != b->shape.rank ||
+            (a->dtype != b->dtype && a->role != SWI_ROLE_OPTIMIZER_STATE))
             SW_FAIL(SW_INVALID,
                     "'%s' must have the same rank and type in both models (got %s of "
                     "rank %d and %s of rank %d)",
-                    to->entries[i].name, sw_dtype_name(from->entries[i].dtype),
-                    from->entries[i].shape.rank, sw_dtype_name(to->entries[i].dtype),
-                    to->entries[i].shape.rank);
+                    a->name, sw_dtype_name(b->dtype), b->shape.rank, sw_dtype_name(a->dtype),
+                    a->shape.rank);
+        x->twin[i] = k;
+        i += is_scales(to, i + 1);
+        k += is_scales(from, k + 1);
     }
-    if (to->n_entries != from->n_entries)
+    if (i < to->n_entries || k < from->n_entries)
         SW_FAIL(SW_INVALID, "the models must have the same tensors: only one has '%s'",
-                to->n_entries > n ? to->entries[n].name : from->entries[n].name);
-    for (uint32_t i = 0; i < to->n_optimizers; i++)
-        if (to->optimizers[i]->state8)
-            SW_FAIL(SW_UNSUPPORTED,
-                    "model %s: resizing 8-bit optimizer state is missing: its blocks would be "
-                    "others",
-                    to->name);
-    for (uint32_t i = 0; i < to->n_optimizers && i < from->n_optimizers; i++)
+                i < to->n_entries ? to->entries[i].name : from->entries[k].name);
+    for (i = 0; i < to->n_optimizers && i < from->n_optimizers; i++)
         if (to->optimizers[i]->kind != from->optimizers[i]->kind)
             SW_FAIL(SW_INVALID, "the models must have the same optimizers (got %s and %s)",
                     from->optimizers[i]->kind->name, to->optimizers[i]->kind->name);
@@ -214,13 +222,15 @@ typedef struct {
     const swi_sized *dim[SW_MAX_RANK]; /* NULL: as it was */
     bool known;                        /* else its shape follows from nothing */
     bool begins;                       /* optimizer state that has nothing to follow */
+    const swi_entry *param;            /* whose state it is, the k-th tensor of it; or NULL */
+    int k;
 } plan;
 
 static void plan_of_param(const swi_axes *x, uint32_t entry, plan *out)
 {
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < x->n_sized; i++)
-        if (x->sized[i].entry == entry)
+        if (x->sized[i].entry == x->twin[entry])
             out->dim[x->sized[i].dim] = &x->sized[i];
 }
 
@@ -241,12 +251,12 @@ static bool follows(const sw_shape *state, const sw_shape *param, int gone)
 static bool follow(const swi_axes *x, uint32_t param, uint32_t entry, int gone, plan *out)
 {
     plan its;
-    for (int s = 0; s < 2; s++)
-        if (!follows(&x->model[s]->entries[entry].shape, &x->model[s]->entries[param].shape,
-                     gone))
-            return false;
+    const swi_entry *to = x->model[SWI_TO]->entries, *from = x->model[SWI_FROM]->entries;
+    if (!follows(&to[entry].shape, &to[param].shape, gone) ||
+        !follows(&from[x->twin[entry]].shape, &from[x->twin[param]].shape, gone))
+        return false;
     plan_of_param(x, param, &its);
-    const int rank = x->model[SWI_TO]->entries[param].shape.rank;
+    const int rank = to[param].shape.rank;
     for (int d = 0, k = 0; d < rank; d++)
         if (d != gone)
             out->dim[k++] = its.dim[d];
@@ -262,6 +272,8 @@ static void plan_of_state(const swi_axes *x, uint32_t entry, plan *out)
             return;
         for (int k = 0; k < SWI_MAX_STATE; k++)
             if (e->state[k] == entry) {
+                out->param = e;
+                out->k = k;
                 out->begins = !follow(x, i, entry, -1, out) &&
                               !follow(x, i, entry, e->shape.rank - 1 - k, out);
                 return;
@@ -317,13 +329,56 @@ static void gather(const plan *p, const swi_entry *to, const swi_entry *from,
     }
 }
 
+typedef struct {
+    const plan *p;
+    const swi_entry *to, *from;
+} moving;
+
+static int64_t origin_of(const void *context, int64_t i)
+{
+    const moving *m = context;
+    int64_t at[SW_MAX_RANK];
+    for (int d = m->to->shape.rank - 1; d >= 0; i /= m->to->shape.dim[d--])
+        at[d] = i % m->to->shape.dim[d];
+    return source_of(m->p, m->to, m->from, at);
+}
+
+/* The bytes of a state, whose scales are the next entry. */
+static sw_state8_tensor tensor_of(const swi_entry *state, const unsigned char *base)
+{
+    unsigned char *at = (unsigned char *)(uintptr_t)base;
+    sw_state8_tensor out = {.cols = sw_state8_cols(&state->shape)};
+    if (state->dtype == SW_U8)
+        out.in8 = (sw_state8){at + state[0].offset, (float *)(void *)(at + state[1].offset)};
+    else
+        out.values = (float *)(void *)(at + state->offset);
+    return out;
+}
+
+void swi_state8_take(const sw_model *model, const swi_entry *param, int k, unsigned char *bytes,
+                     const swi_entry *from, const unsigned char *was, sw_state8_origin *origin,
+                     const void *context)
+{
+    const swi_entry *to = &model->entries[param->state[k]];
+    const sw_optimizer *o = model->optimizers[param->optimizer];
+    const int state = to->dtype == SW_U8 ? k / 2 : k;
+    const sw_state8_tensor of_to = tensor_of(to, bytes), of_from = tensor_of(from, was);
+    sw_state8_move(&of_to, swi_elements(&to->shape), &of_from,
+                   sw_optim_state8((sw_optim)o->attrs.rule) >> state & 1, origin, context);
+}
+
 static sw_status take_entry(const swi_axes *x, uint32_t i, sw_model *stand_in,
                             const unsigned char *was, uint64_t seed)
 {
     const swi_entry *to = &x->model[SWI_TO]->entries[i];
-    const swi_entry *from = &x->model[SWI_FROM]->entries[i];
+    const swi_entry *from = &x->model[SWI_FROM]->entries[x->twin[i]];
     const plan p = plan_of(x, i);
     bool sized = p.begins;
+    if (p.param != NULL && (to->dtype == SW_U8 || from->dtype == SW_U8)) {
+        swi_state8_take(x->model[SWI_TO], p.param, p.k, stand_in->base, from, was, origin_of,
+                        &(moving){&p, to, from});
+        return SW_OK;
+    }
     for (int d = 0; d < to->shape.rank; d++)
         sized |= p.dim[d] != NULL;
     if (sized)
@@ -342,8 +397,10 @@ static sw_status take_entry(const swi_axes *x, uint32_t i, sw_model *stand_in,
 static sw_status check_shapes(const swi_axes *x)
 {
     for (uint32_t i = 1; i < x->model[SWI_TO]->n_entries; i++) {
+        if (x->twin[i] == SWI_NONE)
+            continue;
         const swi_entry *to = &x->model[SWI_TO]->entries[i];
-        const swi_entry *from = &x->model[SWI_FROM]->entries[i];
+        const swi_entry *from = &x->model[SWI_FROM]->entries[x->twin[i]];
         const plan p = plan_of(x, i);
         if (!p.known && !p.begins && !swi_same_shape(&to->shape, &from->shape))
             SW_FAIL(SW_INVALID,
@@ -366,7 +423,13 @@ static sw_status resize_match(swi_resize *r, const sw_model *to, const sw_model 
     x->model[SWI_TO] = to;
     x->which = which;
     x->approximate = opts->approximate != 0;
-    SW_TRY(compare_models(to, from));
+    SW_TRY(words(&x->twin, to->n_entries, true));
+    SW_TRY(compare_models(x));
+    for (uint32_t v = 0; v < r->net[SWI_TO].n_values; v++) {
+        swi_net_value *its = &r->net[SWI_TO].values[v];
+        if (its->source == SWI_OF_MODEL && its->model == which)
+            its->entry = x->twin[its->entry];
+    }
     SW_TRY(swi_nets_compare(x->net[SWI_FROM], x->net[SWI_TO]));
     x->exact = true;
     size_t axes;
@@ -419,12 +482,15 @@ static sw_status resize_bytes(const swi_resize *r, unsigned char *bytes,
     stand_in.base = bytes;
     stand_in.device = swi_device_cpu();
     for (uint32_t i = 1; i < stand_in.n_entries; i++)
-        SW_TRY(take_entry(&r->axes, i, &stand_in, from, seed));
+        if (r->axes.twin[i] != SWI_NONE) /* scales go with their codes */
+            SW_TRY(take_entry(&r->axes, i, &stand_in, from, seed));
     return SW_OK;
 }
 
 static void resize_end(swi_resize *r)
 {
+    if (r->axes.twin != NULL)
+        free_words(r->axes.twin, r->axes.model[SWI_TO]->n_entries);
     free_words(r->axes.parent, r->axes.n_axes);
     sw_heap_free(r->axes.resized, SW_HEAP_PROGRAMS, r->axes.n_axes + (size_t)1);
     sw_heap_free(r->axes.read, SW_HEAP_PROGRAMS, r->axes.n_axes + (size_t)1);

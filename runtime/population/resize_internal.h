@@ -8,6 +8,7 @@
 #ifndef SW_RESIZE_INTERNAL_H
 #define SW_RESIZE_INTERNAL_H
 
+#include "kernels/state8.h"
 #include "runtime/exec/run_internal.h"
 
 enum { SWI_FROM, SWI_TO };
@@ -18,7 +19,8 @@ typedef enum { SWI_MADE, SWI_GIVEN, SWI_OF_MODEL, SWI_OF_BACKWARD } swi_origin;
 typedef struct {
     sw_shape shape;
     swi_origin source;     /* SWI_MADE by a node of the net */
-    uint32_t model, entry; /* of a model: the whole of that entry. Given: the input's number */
+    uint32_t model, entry; /* of a model: the whole of that entry, by its number in `from`.
+                              Given: the input's number */
 } swi_net_value;
 
 typedef struct {
@@ -70,6 +72,8 @@ typedef struct {
     const swi_net *net[2];
     const sw_model *model[2];
     uint32_t which; /* the model's place in the arguments */
+    uint32_t
+        *twin; /* by entry of `to`: that of `from`; SWI_NONE: scales of a state in 8 bits */
     bool approximate, exact;
     uint32_t *parent, n_axes;     /* of axes */
     unsigned char *resized;       /* by the root of a class of axes */
@@ -113,5 +117,11 @@ typedef struct {
     swi_net net[2];
     swi_axes axes;
 } swi_resize;
+
+/* The k-th tensor that an optimizer keeps for a parameter of `model`, and its scales: from a
+ * state of another model. One of both is in 8 bits, or both are. */
+void swi_state8_take(const sw_model *model, const swi_entry *param, int k, unsigned char *bytes,
+                     const swi_entry *from, const unsigned char *was, sw_state8_origin *origin,
+                     const void *context);
 
 #endif

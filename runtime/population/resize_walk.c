@@ -65,11 +65,6 @@ static void walk_refuse(swi_walk *w, uint32_t k, int d, const char *what);
 static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n);
 static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what);
 
-static const sw_shape *shape_of(const swi_axes *x, int side, const swi_sized *sized)
-{
-    return &x->model[side]->entries[sized->entry].shape;
-}
-
 /* ---- utility ----------------------------------------------------------------------------- */
 
 /* Squares of the elements of one parameter, in order, to the units of its axis. */
@@ -237,8 +232,8 @@ static sw_status check_fixed(const swi_axes *x)
  * positions of one unit, a list from first[unit] on. */
 static sw_status map_axis(swi_axes *x, swi_sized *sized, uint32_t *first, uint32_t *next)
 {
-    const int64_t n_from = shape_of(x, SWI_FROM, sized)->dim[sized->dim];
-    const int64_t n_to = shape_of(x, SWI_TO, sized)->dim[sized->dim];
+    const int64_t n_from = swi_axis_length(x, SWI_FROM, sized->axis);
+    const int64_t n_to = swi_axis_length(x, SWI_TO, sized->axis);
     const uint32_t *was = x->joined[SWI_FROM] + x->at[SWI_FROM][sized->axis];
     const uint32_t *is = x->joined[SWI_TO] + x->at[SWI_TO][sized->axis];
     SW_TRY(sw_heap_alloc(&sized->map, SW_HEAP_PROGRAMS, (size_t)n_to * sizeof(int64_t)));

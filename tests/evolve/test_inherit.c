@@ -1,6 +1,7 @@
 /* Inheritance: what nets compute is preserved, training goes on, what is refused changes
  * nothing. */
 #include "alloc/base/sys.h"
+#include "kernels/state8.h"
 #include "tests/evolve/inherit_plain.h"
 #include "tests/support/heap_sweep.h"
 #include <float.h>
@@ -163,6 +164,7 @@ SW_TEST("training goes on")
 {
     static const char *const kinds[] = {"sgd",     "adam", "adamw",    "rmsprop",
                                         "adagrad", "lion", "adafactor"};
+    const sw_net_opts in8 = SW_OPTS(sw_net_opts, .state_bits = 8);
     sw_exec *exec = scene_exec(1);
     for (int k = 0; k < 7; k++) {
         sw_genome *g = scene_lenet();
@@ -177,7 +179,129 @@ SW_TEST("training goes on")
         train(exec, a, &b, 3);
         train(exec, c, &b, 3);
         SW_CHECK(memcmp(a->model->base, c->model->base, a->model->bytes) == 0, "%s", kinds[k]);
+        sw_net *a8 = scene_ready(g, &in8, exec, 1);
+        sw_net *c8 = scene_ready(scene_child(g), &in8, exec, 2);
+        const bool has = k < 3 || k == 5; /* others keep float32 */
+        CU_ASSERT((a8->model->bytes < a->model->bytes) == has);
+        train(exec, a8, &b, 3);
+        OK(sw_net_inherit(c8, a8, NULL, 7));
+        train(exec, a8, &b, 3);
+        train(exec, c8, &b, 3);
+        SW_CHECK(memcmp(a8->model->base, c8->model->base, a8->model->bytes) == 0, "%s, 8 bits",
+                 kinds[k]);
     }
+}
+
+/* ---- states in 8 bits -------------------------------------------------------------------- */
+
+typedef struct {
+    const swi_entry *entry;
+    int64_t cols;
+    float *values, *scales;
+    uint8_t *codes;       /* NULL: it is float32 */
+    const float *of_code; /* values */
+} state_of;
+
+static state_of state_at(const sw_net *of, const swi_entry *param, int k)
+{
+    const sw_model *m = of->model;
+    const bool in8 = m->entries[param->state[0]].dtype == SW_U8;
+    const swi_entry *e = &m->entries[param->state[in8 ? 2 * k : k]];
+    state_of s = {.entry = e, .cols = sw_state8_cols(&e->shape)};
+    s.of_code = sw_state8_code_of(k == 0)->value;
+    s.codes = in8 ? m->base + e->offset : NULL;
+    s.scales = in8 ? (float *)(void *)(m->base + e[1].offset) : NULL;
+    s.values = in8 ? NULL : (float *)(void *)(m->base + e->offset);
+    return s;
+}
+
+static float number_of(const state_of *s, int64_t i)
+{
+    const int64_t block = i / s->cols * ((s->cols + 255) / 256) + i % s->cols / 256;
+    return s->codes != NULL ? s->of_code[s->codes[i]] * s->scales[block] : s->values[i];
+}
+
+/* Each block has these numbers, or is what they are quantised to. Counts those of both. */
+static void compare_state(const state_of *is, const state_of *numbers, bool has_sign,
+                          uint64_t count[2])
+{
+    const int64_t n = swi_elements(&is->entry->shape);
+    for (int64_t at = 0, block = 0, in; at < n; at += in, block++) {
+        float value[256];
+        uint8_t codes[256];
+        float scale;
+        bool same = true;
+        in = is->cols - at % is->cols < 256 ? is->cols - at % is->cols : 256;
+        for (int64_t i = 0; i < in; i++) {
+            value[i] = numbers->values[at + i];
+            same &= number_of(is, at + i) == value[i];
+        }
+        count[!same]++;
+        if (same)
+            continue;
+        CU_ASSERT_FATAL(is->codes != NULL);
+        sw_state8_encode(value, in, codes, &scale, has_sign);
+        SW_CHECK(scale == is->scales[block] && memcmp(codes, is->codes + at, (size_t)in) == 0,
+                 "'%s', block %lld", is->entry->name, (long long)block);
+    }
+}
+
+/* A net with float32 states that are the numbers of the other one's inherits the same numbers:
+ * wider, with larger windows, and narrow again; some states begin to be in 8 bits, or end. */
+SW_TEST("states in 8 bits go with their neurons")
+{
+    const sw_net_opts in8 = SW_OPTS(sw_net_opts, .state_bits = 8);
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    snprintf(g->optimizer, sizeof g->optimizer, "adamw");
+    scene_check(g);
+    const scene_batch b = scene_data(g, SW_F32, 6, 3);
+    sw_net *from = scene_ready(g, &in8, exec, 1);
+    uint64_t count[2] = {0, 0}, begun = 0, ended = 0;
+    train(exec, from, &b, 3);
+    for (int turn = 0; turn < 3; turn++) {
+        sw_genome *child = scene_child(from->genome);
+        for (uint32_t i = 1; i + 1 < child->n && turn != 1; i++)
+            if (swi_vertex_is_sized(&child->vertices[i]))
+                scene_widen(child, i, turn == 0 ? 5 : -8);
+        for (uint32_t i = 1; i < child->n && turn == 1; i++)
+            if (child->vertices[i].kind == SW_VERTEX_CONV2D)
+                child->vertices[i].kernel += 2;
+        scene_follow(child, from->genome);
+        sw_net *plain = scene_ready(from->genome, NULL, exec, 1);
+        sw_net *to = scene_ready(child, &in8, exec, 2);
+        sw_net *numbers = scene_ready(child, NULL, exec, 3);
+        for (int inherited = 0; inherited < 2; inherited++) {
+            const sw_net *x = inherited ? to : from, *y = inherited ? numbers : plain;
+            for (uint32_t i = 1; i < x->model->n_entries; i++) {
+                const swi_entry *p = &x->model->entries[i], *q = &y->model->entries[i];
+                if (p->role != SWI_ROLE_PARAMETER)
+                    continue;
+                for (int k = 0; k < 2; k++) {
+                    const state_of s = state_at(x, p, k), t = state_at(y, q, k);
+                    for (int64_t e = 0; !inherited && e < swi_elements(&p->shape); e++)
+                        t.values[e] = number_of(&s, e);
+                    if (inherited) {
+                        const state_of was = state_at(from, &from->model->entries[i], k);
+                        begun += was.codes == NULL && s.codes != NULL;
+                        ended += was.codes != NULL && s.codes == NULL;
+                        compare_state(&s, &t, k == 0, count);
+                    }
+                }
+            }
+            if (!inherited) {
+                OK(sw_net_inherit(to, from, NULL, 5));
+                OK(sw_net_inherit(numbers, plain, NULL, 5));
+            }
+        }
+        from = to;
+        const scene_batch more = scene_data(child, SW_F32, 6, 3);
+        train(exec, from, &more, 2);
+    }
+    CU_ASSERT(count[0] > 100 && count[1] > 50 && begun > 0 && ended > 0);
+    sw_note("%llu blocks as they were, %llu quantised again, %llu states begun, %llu ended",
+            (unsigned long long)count[0], (unsigned long long)count[1],
+            (unsigned long long)begun, (unsigned long long)ended);
 }
 
 /* Another kind begins anew; with momentum added, what was kept before stays. */

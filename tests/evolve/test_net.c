@@ -323,6 +323,8 @@ SW_TEST("misuse is refused")
     loss.reserved[1] = 0;
     snprintf(g->loss, sizeof g->loss, "thrice");
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "'cross_entropy', 'twice'");
+    opts = SW_OPTS(sw_net_opts, .state_bits = 4);
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "state_bits must be 0, 8 or 32");
     opts = SW_OPTS(sw_net_opts, .utility_rate = 1.5f);
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "utility_rate");
     CU_ASSERT_PTR_NULL(made);

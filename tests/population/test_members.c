@@ -2,6 +2,7 @@
  * of their own: momenta, betas, decays and dropout that differ and change. */
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
+#include "runtime/population/members_internal.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 
@@ -13,6 +14,7 @@ enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 8, NUMBERS = 5 
 
 typedef struct {
     sw_model *model;
+    int64_t hidden;
     sw_linear f1, f2;
     sw_batch_norm2d norm;
     sw_param seen;
@@ -31,7 +33,7 @@ static void tiny_step(sw_ctx *ctx, void *user)
     t->calls++;
     const int64_t rows = sw_dim(ctx, sw_input(ctx, 0), 0);
     sw_value x = sw_apply_linear(ctx, t->f1, sw_input(ctx, 0));
-    x = sw_reshape(ctx, x, SW_SHAPE(rows, HIDDEN, 1, 1));
+    x = sw_reshape(ctx, x, SW_SHAPE(rows, t->hidden, 1, 1));
     x = sw_flatten(ctx, sw_tanh(ctx, sw_apply_batch_norm2d(ctx, t->norm, x)));
     x = t->knobs ? sw_dropout_knob(ctx, x, t->dropout) : sw_dropout(ctx, x, 0.25f);
     x = sw_apply_linear(ctx, t->f2, x);
@@ -46,19 +48,26 @@ static void tiny_step(sw_ctx *ctx, void *user)
     sw_update(ctx, t->opt);
 }
 
-static sw_status tiny_fill(tiny *t, const char *kind, bool knobs)
+/* "adam 8bit": with states in 8 bits, and weights that are large enough for them, one with rows
+ * of blocks and a part of a block. */
+static sw_status tiny_fill(tiny *t, const char *with, bool knobs)
 {
+    char kind[16];
+    const bool in8 = strchr(with, '8') != NULL;
+    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(with, " "), with);
+    t->hidden = in8 ? 900 : HIDDEN;
     SW_TRY(sw_model_create(&t->model, "tiny"));
-    t->f1 = sw_linear_new(t->model, "f1", IN, HIDDEN);
-    t->norm = sw_batch_norm2d_new(t->model, "norm", HIDDEN);
-    t->f2 = sw_linear_new(t->model, "f2", HIDDEN, OUT);
+    t->f1 = sw_linear_new(t->model, "f1", IN, t->hidden);
+    t->norm = sw_batch_norm2d_new(t->model, "norm", t->hidden);
+    t->f2 = sw_linear_new(t->model, "f2", t->hidden, OUT);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
     t->factor = sw_knob_new(t->model, "factor", 1.0f);
     t->knobs = knobs;
     if (knobs)
         t->dropout = sw_knob_new(t->model, "dropout", 0.25f);
     const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .max_skipped = 2, .knobs = knobs);
+        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .max_skipped = 2, .knobs = knobs,
+                .state_bits = in8 ? 8 : 32);
     SW_TRY(sw_optimizer_create(&t->opt, t->model, &opts));
     for (int i = 0; knobs && i < NUMBERS; i++)
         t->number[i] = sw_optimizer_knob(t->opt, 0, names[i]);
@@ -200,6 +209,7 @@ SW_TEST("members are models that are trained alone")
     compare(2, true, "adam", false);
     compare(3, true, "sgd", false);
     compare(5, false, "adafactor", false);
+    compare(2, true, "adamw 8bit", false);
 }
 
 SW_TEST("members with numbers of their own are models too")
@@ -207,6 +217,31 @@ SW_TEST("members with numbers of their own are models too")
     static const char *const kinds[] = {"sgd", "adam", "adamw", "rmsprop", "lion", "adafactor"};
     for (int i = 0; i < 6; i++)
         compare(i < 3 ? i + 1 : 2, false, kinds[i], true);
+    compare(2, false, "lion 8bit", true);
+}
+
+/* A copy has the codes and scales of what it copies, and goes on as that does. */
+SW_TEST("states in 8 bits are copied as they are")
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam 8bit", NULL, false);
+    sw_members_args args = ARGS_OF(g, false, SW_TRAIN, 0);
+    for (; args.step < 3; args.step++)
+        OK(sw_members_run(g->all, &args));
+    const size_t bytes = sw_members_bytes(g->all);
+    unsigned char *was = sw_block(bytes);
+    const sw_model *shape = g->shape->model;
+    const swi_entry *weight = &shape->entries[g->shape->f2.weight.index];
+    const swi_entry *m = &shape->entries[weight->state[0]];
+    CU_ASSERT_FATAL(m->dtype == SW_U8 && m->bytes == OUT * 900);
+    CU_ASSERT_FATAL(m[1].dtype == SW_F32 && m[1].bytes == OUT * 4 * sizeof(float));
+    memcpy(was, swi_member_base(g->all, g->member[2].index), bytes);
+    CU_ASSERT(memcmp(was, swi_member_base(g->all, g->member[5].index), bytes) != 0);
+    OK(sw_member_copy(g->member[5], g->member[2]));
+    const unsigned char *is = swi_member_base(g->all, g->member[5].index);
+    CU_ASSERT(memcmp(is + m->offset, was + m->offset, m->bytes) == 0);
+    CU_ASSERT(memcmp(is + m[1].offset, was + m[1].offset, m[1].bytes) == 0);
+    CU_ASSERT(memcmp(is, was, bytes) == 0);
 }
 
 /* ---- what a group can do ----------------------------------------------------------------- */

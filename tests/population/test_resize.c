@@ -61,6 +61,12 @@ static const struct {
     {"conv, adafactor",
      {RN_CONV, 0, {5, 6, 11}, "adafactor"},
      {RN_CONV, 0, {8, 9, 20}, "adafactor"}},
+    {"wide chain, 8 bits",
+     {RN_CHAIN, 2, {300, 290}, "adamw", 8},
+     {RN_CHAIN, 2, {1100, 400}, "adamw", 8}},
+    {"wide conv, 8 bits",
+     {RN_CONV, 0, {33, 70, 300}, NULL, 8},
+     {RN_CONV, 0, {80, 129, 300}, NULL, 8}},
     {"lion", {RN_RESIDUAL, 0, {12, 20, 8}, "lion"}, {RN_RESIDUAL, 0, {19, 20, 8}, "lion"}},
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
@@ -125,23 +131,96 @@ SW_TEST("what was widened has its bits when it is narrowed")
 
 /* ---- chains, element by element ---------------------------------------------------------- */
 
-static float *values_of(resize_net *n, const char *name, size_t count)
+static const swi_entry *entry_named(const resize_net *n, const char *name)
 {
-    float *values = sw_block(count * sizeof *values);
     uint32_t entry = 1;
     while (entry < n->model->n_entries && strcmp(n->model->entries[entry].name, name) != 0)
         entry++;
     CU_ASSERT_FATAL(entry < n->model->n_entries);
-    const swi_entry *e = &n->model->entries[entry];
-    CU_ASSERT_EQUAL_FATAL(e->bytes, count * sizeof *values);
-    memcpy(values, n->model->base + e->offset, e->bytes);
+    return &n->model->entries[entry];
+}
+
+static const float *values_in8(const char *name)
+{
+    return sw_state8_code_of(strcmp(name + strlen(name) - 2, ".v") != 0)->value;
+}
+
+static float scale_of(const resize_net *n, const swi_entry *state, int64_t i)
+{
+    const int64_t cols = sw_state8_cols(&state->shape);
+    const float *scales = (const float *)(void *)(n->model->base + state[1].offset);
+    return scales[i / cols * ((cols + 255) / 256) + i % cols / 256];
+}
+
+/* Those of a state in 8 bits are what its codes and scales say. */
+static float *values_of(resize_net *n, const char *name, size_t count)
+{
+    float *values = sw_block(count * sizeof *values);
+    const swi_entry *e = entry_named(n, name);
+    CU_ASSERT_EQUAL_FATAL(e->bytes, count * sw_dtype_bytes(e->dtype));
+    if (e->dtype != SW_U8)
+        memcpy(values, n->model->base + e->offset, e->bytes);
+    for (size_t i = 0; e->dtype == SW_U8 && i < count; i++)
+        values[i] =
+            values_in8(name)[n->model->base[e->offset + i]] * scale_of(n, e, (int64_t)i);
     return values;
 }
 
+enum { WIDEST = 300 };
+
 typedef struct {
     int64_t n_from, n_to;
-    int64_t from[64]; /* of each new position; -1: new */
+    int64_t from[WIDEST]; /* of each new position; -1: new */
 } layer_map;
+
+/* Codes and scales of the numbers `value`, which were elements `was` of `from`; -1: new. Counts
+ * the blocks of which nothing but codes moved, and those that were quantised again. */
+static uint64_t moved, again;
+static bool codes_are(resize_net *to, resize_net *from, const char *name, const float *value,
+                      const int64_t *was)
+{
+    const swi_entry *e = entry_named(to, name), *f = entry_named(from, name);
+    const int64_t cols = sw_state8_cols(&e->shape), n = swi_elements(&e->shape);
+    const int64_t cols_from = sw_state8_cols(&f->shape);
+    const float *code = values_in8(name);
+    const unsigned char *is = to->model->base + e->offset;
+    bool same = true;
+    for (int64_t at = 0, end; at < n; at = end) {
+        int64_t block = -1;
+        float scale = 0.0f;
+        bool one = f->dtype == SW_U8;
+        end = at + 256 < (at / cols + 1) * cols ? at + 256 : (at / cols + 1) * cols;
+        for (int64_t i = at; i < end; i++) {
+            const int64_t its = was[i] / cols_from * 1000 + was[i] % cols_from / 256;
+            if (was[i] < 0)
+                continue;
+            one &= block < 0 || block == its;
+            block = its;
+            scale = fmaxf(scale, fabsf(value[i]));
+        }
+        scale = scale < 0x1p-126f ? 0.0f : scale;
+        for (int64_t i = at; i < end && one; i++)
+            if (was[i] >= 0)
+                scale = scale_of(from, f, was[i]);
+        same &= scale_of(to, e, at) == scale;
+        *(one ? &moved : &again) += block >= 0;
+        for (int64_t i = at; i < end; i++) {
+            const float x = scale > 0.0f ? value[i] / scale : 0.0f;
+            int best = 0;
+            for (int k = 1; !one && k < 256; k++) {
+                const double d = fabs((double)code[k] - (double)x),
+                             least = fabs((double)code[best] - (double)x);
+                if (d < least || (d == least && fabsf(code[k]) < fabsf(code[best])) ||
+                    (best == 0 && x > 0.0f && code == sw_state8_code_of(false)->value))
+                    best = k;
+            }
+            if (one && was[i] >= 0)
+                best = from->model->base[f->offset + was[i]];
+            same &= is[i] == best;
+        }
+    }
+    return same;
+}
 
 /* Rows by `rows`, columns by `cols` (NULL: as they were). fresh: of a model of the new
  * widths. */
@@ -156,6 +235,8 @@ static bool tensor_is(resize_net *to, resize_net *from, resize_net *fresh, const
     float *is = values_of(to, name, (size_t)(r * c));
     float *was = values_of(from, name, (size_t)(was_r * was_c));
     float *begins = values_of(fresh, name, (size_t)(r * c));
+    int64_t *source = sw_block((size_t)(r * c) * sizeof *source);
+    const bool in8 = entry_named(to, name)->dtype == SW_U8;
     bool same = true;
     for (int64_t i = 0; i < r * c; i++) {
         const int64_t y = rows != NULL ? rows->from[i / c] : i / c;
@@ -165,9 +246,11 @@ static bool tensor_is(resize_net *to, resize_net *from, resize_net *fresh, const
             expected = was[y * was_c + x];
         else if (x < 0 || state)
             expected = 0.0f;
-        same &= memcmp(&expected, &is[i], sizeof expected) == 0;
+        same &= in8 || memcmp(&expected, &is[i], sizeof expected) == 0;
+        source[i] = y >= 0 && x >= 0 ? y * was_c + x : -1;
+        begins[i] = expected;
     }
-    return same;
+    return same && (!in8 || codes_are(to, from, name, begins, source));
 }
 
 static bool layers_are(resize_net *to, resize_net *from, resize_net *fresh)
@@ -182,7 +265,7 @@ static bool layers_are(resize_net *to, resize_net *from, resize_net *fresh)
         const int64_t n = from->spec.w[i], in = i > 0 ? from->spec.w[i - 1] : RN_IN,
                       out = i + 1 < from->spec.n ? from->spec.w[i + 1] : RN_OUT;
         char name[32];
-        double utility[64];
+        double utility[WIDEST];
         snprintf(name, sizeof name, "f%d.weight", i);
         float *w = values_of(from, name, (size_t)(n * in));
         snprintf(name, sizeof name, "f%d.bias", i);
@@ -223,13 +306,24 @@ static bool layers_are(resize_net *to, resize_net *from, resize_net *fresh)
     return same;
 }
 
-static void random_chain(sw_exec *exec, sw_dice *dice)
+/* Narrow, or in 8 bits: above the size from which states are in them, and below it. */
+static int64_t width_of(sw_dice *dice, bool in8)
 {
-    resize_spec was = {.kind = RN_CHAIN, .n = 1 + (int)sw_dice_below(dice, 4)}, is;
+    const int64_t most = in8 && sw_dice_below(dice, 3) != 0 ? WIDEST : 20;
+    return (most == WIDEST ? 230 : 1) + (int64_t)sw_dice_below(dice, most == WIDEST ? 70 : 20);
+}
+
+static void random_chain(sw_exec *exec, sw_dice *dice, bool in8)
+{
+    static const char *const kinds[] = {"adam", "adamw"};
+    resize_spec was = {.kind = RN_CHAIN, .n = 1 + (int)sw_dice_below(dice, in8 ? 2 : 4)}, is;
+    was.optimizer = kinds[in8];
+    was.state_bits = in8 && sw_dice_below(dice, 4) != 0 ? 8 : 32;
     is = was;
+    is.state_bits = in8 && sw_dice_below(dice, 4) != 0 ? 8 : 32;
     for (int i = 0; i < was.n; i++) {
-        was.w[i] = 1 + (int64_t)sw_dice_below(dice, 20);
-        is.w[i] = sw_dice_below(dice, 4) == 0 ? was.w[i] : 1 + (int64_t)sw_dice_below(dice, 20);
+        was.w[i] = width_of(dice, in8);
+        is.w[i] = sw_dice_below(dice, 4) == 0 ? was.w[i] : width_of(dice, in8);
     }
     resize_net *from = resize_net_new(&was), *to = resize_net_new(&is),
                *fresh = resize_net_new(&is);
@@ -238,8 +332,8 @@ static void random_chain(sw_exec *exec, sw_dice *dice)
     OK(sw_model_ready(fresh->model, exec, usual.seed));
     resize_train(exec, from, 2);
     OK(resize(exec, to, from, &usual));
-    SW_CHECK(layers_are(to, from, fresh), "%d layers, %lld to %lld", was.n, (long long)was.w[0],
-             (long long)is.w[0]);
+    SW_CHECK(layers_are(to, from, fresh), "%d layers, %lld to %lld, %d to %d bits", was.n,
+             (long long)was.w[0], (long long)is.w[0], (int)was.state_bits, (int)is.state_bits);
     resize_net_end(from);
     resize_net_end(to);
     resize_net_end(fresh);
@@ -250,7 +344,19 @@ SW_TEST("random chains agree with a plain check")
     sw_dice dice = {20};
     sw_exec *exec = net_exec(NULL);
     for (int i = 0; i < 300; i++)
-        random_chain(exec, &dice);
+        random_chain(exec, &dice, false);
+}
+
+SW_TEST("random chains with states in 8 bits agree with a plain check")
+{
+    sw_dice dice = {22};
+    sw_exec *exec = net_exec(NULL);
+    moved = again = 0;
+    for (int i = 0; i < (sw_tests_full() ? 200 : 30); i++)
+        random_chain(exec, &dice, true);
+    CU_ASSERT(moved > 1000 && again > 1000);
+    sw_note("%llu blocks moved, %llu were quantised again", (unsigned long long)moved,
+            (unsigned long long)again);
 }
 
 /* ---- random nets and batches, widened ---------------------------------------------------- */
@@ -569,8 +675,6 @@ SW_TEST("other nets are refused by the name of what differs")
     refuse_pair(exec, &narrow, &other, SW_INVALID, "'stem.weight'");
     refuse_pair(exec, &narrow, &lion, SW_INVALID, "'optimizer0.");
     refuse_pair(exec, &narrow, &adamw, SW_INVALID, "adamw");
-    const resize_spec in8 = {RN_CHAIN, 2, {37, 21}, NULL, 8};
-    refuse_pair(exec, &in8, &in8, SW_UNSUPPORTED, "8-bit optimizer state");
     refuse_pair(exec, &halves, &heads, SW_INVALID, "'both.weight'");
     refuse_pair(exec, &normed, &more, SW_UNSUPPORTED, "layer_norm");
     resize_net *from = ready(exec, &normed, 1), *to = ready(exec, &more, 2);

@@ -57,7 +57,7 @@ def bits():
     same(f"{NET} {LR}", (2, 3, 4, 8))
     kinds = (f"{WIDTH}", f"{WIDTH} --synch", f"{LR} --synch", f"{WIDTH} --exploit tournament --steps 45", f"{WIDTH} --synch --exploit t-test --steps 60",
              f"{LR} --members 7 --same-data --burn-in 5 --steps 31", f"{WIDTH} --quantile 0 --members 3", f"{LR} --members 1 --steps 30",
-             f"{WIDTH} --stop-score 0.35 --metric accuracy")
+             f"{WIDTH} --stop-score 0.35 --metric accuracy", f"{WIDTH} --state 8bit")
     for kind in kinds if FULL else kinds[:2]:
         same(f"{NET} {kind}", (2, 3, 4, 8) if FULL else (3,))
 

@@ -272,7 +272,7 @@ static int evolve_price(evolve *e)
 /* Options of a job that have a part here: data and memory. How a net is trained is the
  * genome's. */
 static const char taken[] =
-    "--data --normalise --normalize --synthetic-n --seed --threads --isa --precision "
+    "--data --normalise --normalize --synthetic-n --seed --threads --isa --state --precision "
     "--bf16-order --no-chunks "
     "--memory-budget --no-recompute --no-tiles --no-rebuild --test-data --test-share "
     "--split-seed --label --header --data-limit --standardise --resize --channels --ranks";
@@ -324,11 +324,14 @@ static int job_table(evolve_opts *o, cli_option *table)
         {&o->job.synthetic_n,
          "synthetic training samples (default 10000); a fifth as many for testing"},
         {&o->job.seed, "seed of everything that is drawn; the data have their own"},
+        {&o->job.state, "of optimizer state: f32; 8bit: a code of 8 bits for each number and a "
+                        "scale for each 256 (momentum, nesterov, adam, adamw, lion); others, "
+                        "and parameters below 4096 elements, keep f32"},
         {&o->job.threads, "threads; with --workers N each candidate in training has an N-th of "
                           "them, but at least one; the bits are the same for any number"},
         {&o->job.budget_bytes,
          "hard limit for all members, steps and batches together (default 1GiB)"}};
-    const int n = job_options_but(&o->job, table, taken, false, help, 6);
+    const int n = job_options_but(&o->job, table, taken, false, help, 7);
     o->job.model = "mlp"; /* any net that takes every kind of classes: none of it is made */
     o->job.settings = TOOL_SETTINGS_NONE;
     o->job.device = "cpu";
@@ -430,7 +433,8 @@ static int describe(evolve *e)
     e->task = SW_OPTS(sw_task, .channels = s->dim[0], .height = s->rank == 3 ? s->dim[1] : 0,
                       .width = s->rank == 3 ? s->dim[2] : 0, .classes = info->n_classes);
     e->input = info->field[0].dtype;
-    e->net = SW_OPTS(sw_net_opts, .n_scales = normal->pixels.n);
+    e->net = SW_OPTS(sw_net_opts, .n_scales = normal->pixels.n,
+                     .state_bits = job_state_bits(&e->opts.job));
     for (int i = 0; i < normal->pixels.n; i++) {
         e->net.scale[i] = 1.0f / (255.0f * normal->pixels.deviation[i]);
         e->net.shift[i] = -normal->pixels.mean[i] / normal->pixels.deviation[i];

@@ -135,6 +135,11 @@ size_t job_total_bytes(const job *j)
     return most;
 }
 
+uint64_t job_state_bits(const job_opts *o)
+{
+    return o->state != NULL && strcmp(o->state, "8bit") == 0 ? 8 : 32;
+}
+
 tool_net_opts job_net_opts(const job *j)
 {
     const job_opts *o = j->opts;
@@ -148,8 +153,7 @@ tool_net_opts job_net_opts(const job *j)
                               .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
                               .keep_gradients = o->keep_gradients || o->accumulate > 1,
                               .shards = (uint64_t)j->shards_here,
-                              .state_bits =
-                                  o->state != NULL && strcmp(o->state, "8bit") == 0 ? 8 : 32,
+                              .state_bits = job_state_bits(o),
                               .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                               .knobs = o->knobs});
     if (o->method == JOB_MEZO || o->method == JOB_NONE)

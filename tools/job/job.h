@@ -74,6 +74,8 @@ bool job_on_device(const job_opts *opts);
 /* Whether a launcher starts this process with others, which would train the same run and write
  * the same files. CLI_GO or CLI_USAGE. */
 int job_check_ranks(const job_opts *opts);
+/* Of an element of optimizer state, by --state. */
+uint64_t job_state_bits(const job_opts *opts);
 /* --precision and --bf16-order, which are as the file of parameters notes where they are not
  * given (NULL: no file): into opts->exec, and "auto" becomes an order. CLI_GO or a status. */
 int job_precision(job_opts *opts, const char *params);

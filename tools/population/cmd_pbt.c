@@ -600,8 +600,7 @@ static int pop_word(const char *const *words, const char *word)
 /* Numbers, and options of a job that a population has no use for. */
 static int check(pop_opts *o)
 {
-    const char *no =
-        cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses --state");
+    const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
     char *end;
     o->factor[0] = strtod(o->factors, &end);
     o->factor[1] = *end == ',' ? strtod(end + 1, &end) : 0.0;

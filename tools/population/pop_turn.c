@@ -659,7 +659,7 @@ int pop_train(const train *t)
     /* Options of train that say something about one model. */
     const char *no =
         cli_given("--profile --heap-profile --load-params --witness --process --checks "
-                  "--immediate --accumulate --keep-gradients --checkpoint-pauses --state");
+                  "--immediate --accumulate --keep-gradients --checkpoint-pauses");
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported with --members", no);
     pop_opts *to = &p.opts;

@@ -91,30 +91,6 @@ typedef struct {
     float gscale;
 } update8_job;
 
-static inline __attribute__((always_inline)) void encode(float *s, int64_t n, uint8_t *codes,
-                                                         float *scale, bool has_sign)
-{
-    const sw_state8_code *code = sw_state8_code_of(has_sign);
-    int32_t most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t size = (int32_t)(sw_bits_of(s[i]) & 0x7fffffffu);
-        most = size > most ? size : most;
-    }
-    if (most < 0x00800000 || most >= 0x7f800000) {
-        *scale = most < 0x00800000 ? 0.0f : sw_float_of(0x7fc00000u);
-        memset(codes, 0, (size_t)n);
-        return;
-    }
-    const float largest = sw_float_of((uint32_t)most);
-    *scale = largest;
-    for (int64_t i = 0; i < n; i++)
-        s[i] = s[i] / largest;
-    uint8_t bytes[SW_STATE8_BLOCK]; /* apart from all that is read: a vector loop */
-    for (int64_t i = 0; i < n; i++)
-        bytes[i] = sw_state8_byte(code, sw_bits_of(s[i]), has_sign);
-    memcpy(codes, bytes, (size_t)n);
-}
-
 /* A block is float32 on the stack while it is updated. */
 static void update8_part(void *arg, int part)
 {
@@ -141,9 +117,9 @@ static void update8_part(void *arg, int part)
         for (int k = 0; k < states; k++) {
             const sw_state8 *to8 = &j->state[k];
             if (signs >> k & 1)
-                encode(s[k], n, to8->codes + at, &to8->scales[b], true);
+                sw_state8_encode(s[k], n, to8->codes + at, &to8->scales[b], true);
             else
-                encode(s[k], n, to8->codes + at, &to8->scales[b], false);
+                sw_state8_encode(s[k], n, to8->codes + at, &to8->scales[b], false);
         }
     }
 }

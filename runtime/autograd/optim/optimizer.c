@@ -414,6 +414,14 @@ static swi_update_attrs attrs_of(const sw_optimizer_opts *opts, const swi_optimi
     return attrs;
 }
 
+bool swi_optimizer_has_state8(const sw_optimizer_opts *opts)
+{
+    const swi_optimizer_kind *kind;
+    return find_kind(opts->kind, &kind) == SW_OK &&
+           swi_op_traits_of(kind->op)->duty == SWI_DUTY_UPDATE &&
+           sw_optim_state8((sw_optim)attrs_of(opts, kind).rule) != 0;
+}
+
 static sw_status take_slot(sw_model *model, sw_optimizer **out)
 {
     SW_TRY(sw_heap_reserve(&model->optimizers, SW_HEAP_RECORDS, &model->cap_optimizers,
@@ -511,8 +519,7 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
     if (opts.state_bits != 0 && opts.state_bits != 8 && opts.state_bits != 32)
         SW_FAIL(SW_INVALID, "optimizer %s: state_bits must be 0, 8 or 32 (got %llu)", opts.kind,
                 (unsigned long long)opts.state_bits);
-    if (opts.state_bits == 8 && (swi_op_traits_of(kind->op)->duty != SWI_DUTY_UPDATE ||
-                                 sw_optim_state8((sw_optim)attrs.rule) == 0))
+    if (opts.state_bits == 8 && !swi_optimizer_has_state8(&opts))
         SW_FAIL(SW_UNSUPPORTED,
                 "optimizer %s: it has no state in 8 bits; sgd with a momentum, adam, adamw and "
                 "lion have one",

@@ -230,7 +230,8 @@ static uint64_t sum_of_net(const sw_net_opts *o)
     sum = swi_sum_of(o->shift, sizeof o->shift, sum);
     for (int i = 0; i < o->n_losses; i++)
         sum = add(sum, sum_of_text(o->losses[i].name));
-    return add(add(sum, o->hook != NULL), bits_of((double)o->utility_rate));
+    sum = add(add(sum, o->hook != NULL), bits_of((double)o->utility_rate));
+    return o->state_bits == 8 ? add(sum, 8) : sum;
 }
 
 static uint64_t sum_of_data(const sw_dataset *d)

@@ -5,6 +5,7 @@
 #include "runtime/base/common.h"
 #include "runtime/population/evolve/mutate.h"
 #include "runtime/population/evolve/net.h"
+#include "runtime/population/resize_internal.h"
 #include <float.h>
 #include <string.h>
 
@@ -534,6 +535,23 @@ static uint32_t same_state(const sw_net *net, const swi_entry *p, const char *su
     return SWI_NONE;
 }
 
+/* The element that carry_tensor takes. */
+static int64_t origin_of(const void *context, int64_t i)
+{
+    const swi_carry *m = context;
+    const int64_t x = i % m->kx + (m->kx_from - m->kx) / 2;
+    const int64_t y = i / m->kx % m->ky + (m->ky_from - m->ky) / 2;
+    const int64_t col = i / m->kx / m->ky % m->cols, row = i / m->kx / m->ky / m->cols;
+    const int64_t group = row / (m->rows / m->groups), row_from = m->map_rows[row];
+    const int64_t group_from = row_from / (m->rows_from / m->groups_from);
+    const int64_t was = m->map_cols != NULL ? m->map_cols[group * m->cols + col] : col;
+    const int64_t col_from = was - group_from * m->cols_from;
+    if (row_from < 0 || was < 0 || col_from < 0 || col_from >= m->cols_from || x < 0 ||
+        x >= m->kx_from || y < 0 || y >= m->ky_from)
+        return -1;
+    return ((row_from * m->cols_from + col_from) * m->ky_from + y) * m->kx_from + x;
+}
+
 static bool same_kind(const sw_net *a, const sw_net *b)
 {
     return a->optimizer->kind == b->optimizer->kind;
@@ -564,11 +582,20 @@ static void inherit_states(const swi_heir *h, const swi_vertex *v, const swi_ver
         uint32_t its = SWI_NONE;
         if (was != NULL && same_kind(h->to, h->parent[v->parent]))
             its = same_state(h->parent[v->parent], from, e->name + strlen(p->name));
+        if (e->dtype == SW_U8) /* and the scales of these codes */
+            begin_entry(h, &entries[p->state[++k]]);
         if (its == SWI_NONE) {
             begin_entry(h, e);
             continue;
         }
         swi_carry m = move_of_state(h, v, was, p, e, which);
+        const swi_entry *state = &h->parent[v->parent]->model->entries[its];
+        if (e->dtype == SW_U8 || state->dtype == SW_U8) {
+            (void)place(h, e);
+            swi_state8_take(h->to->model, p, e->dtype == SW_U8 ? k - 1 : k, h->bytes, state,
+                            h->from[v->parent], origin_of, &m);
+            continue;
+        }
         write_first(h, e, &m.fill, 0, 1);
         take_over(h, v, e, its, &m);
     }

@@ -46,6 +46,7 @@ POPULATIONS = {
     "paused": "--optimizer momentum --memory-budget 400000 --pause-to Z " + SHAPES,
     "tournament": "--optimizer adam --exploit tournament lr=log:0.001..0.1 beta1=uniform:0.5..0.95 hidden=int:4..20",
     "t-test": "--optimizer momentum --exploit t-test --interval 2 --synch " + KNOBS,
+    "state8": "--optimizer adamw --state 8bit --threads 2 lr=log:0.001..0.1 batch=choice:8,16,24 hidden=int:4..20",
     "others": "--optimizer momentum --dropout 0.2 " + SHAPES,  # each start has other threads and another budget
 }
 STARTS = (["--threads", "1"], ["--threads", "3"], ["--memory-budget", "700000", "--threads", "2"],
