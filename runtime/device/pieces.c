@@ -93,6 +93,8 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info)
                                                                     : SWI_HALVES_GROUPS;
     if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS)
         return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
+    if (word == SWI_HALVES_READS)
+        return SWI_HALVES_LINES;
     if (word == SWI_HALVES_PRODUCT)
         return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
     if (word != SWI_HALVES_BROADCAST)
