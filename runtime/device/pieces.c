@@ -331,7 +331,7 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
         *at += sw_size_round((size_t)n * r->bytes);
     }
     const int threads = p->slots > 1 ? 1 : info->threads;
-    const int64_t last = p->each > 0 ? p->units % p->each : 0;
+    const int64_t last = p->units % p->each;
     const size_t full = ask(p, op, grad, info, 0, p->each, threads);
     const size_t rest = last > 0 ? ask(p, op, grad, info, p->units - last, last, threads) : 0;
     p->kernel = full > rest ? full : rest;
