@@ -109,6 +109,7 @@ typedef enum {
     SWI_HALVES_MOVES,  /* views and copies: of any type */
     SWI_HALVES_FLAT,   /* element by element */
     SWI_HALVES_LINES,  /* along all axes but the last */
+    SWI_HALVES_READS,  /* the same; results stay float32 */
     SWI_HALVES_ROWS,   /* the same; inputs after the first are weights: whole */
     SWI_HALVES_LOOKUP, /* rows of a table by ids: the same */
     SWI_HALVES_IMAGES, /* along the first axis, blocks of sixteen images whole */

@@ -1,5 +1,9 @@
 /* Pieces: an op's word in ops.def says along what it is cut. Each operand is (outer, positions,
- * inner): a piece has some positions of it, or all of it, as weights have. */
+ * inner): a piece has some positions of it, or all of it, as weights have.
+ *
+ * Threads take slots: runs of pieces, each with its own part of the scratch, in which a thread
+ * widens, computes and rounds by itself. Where pieces add to one result (the gradient of a
+ * weight), or are large, one goes after the other, and the threads share its kernel. */
 #include "runtime/device/pieces.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
@@ -10,8 +14,12 @@
 size_t swi_piece_bytes = 1 << 18;
 
 enum {
-    GROUP = 1024, /* elements of a flat unit: whole bytes of codes of a few bits */
-    BLOCK = 16    /* images of SW_N16 */
+    GROUP = 1024,    /* elements of a flat unit: whole bytes of codes of a few bits */
+    BLOCK = 16,      /* images of SW_N16 */
+    SLOTS = 8,       /* at most */
+    MOST = 1 << 20,  /* bytes of all slots, where single units are large */
+    LEAST = 1 << 14, /* bytes of widened operands that are not worth cutting */
+    SHARE = 4        /* of the widened operands at most one in so many is there at a time */
 };
 
 typedef struct {
@@ -19,7 +27,8 @@ typedef struct {
     int axis;                    /* whose length a piece changes; -1: its shape is (n, inner) */
     int64_t outer, count, inner; /* positions; elements of one */
     int64_t scale;               /* positions of a unit */
-    size_t offset, bytes;        /* in scratch; bytes 0: it is used where it is */
+    size_t offset, bytes;        /* in its slot, whole ones before all slots; bytes 0: it is
+                                    used where it is */
 } part;
 
 typedef struct {
@@ -28,7 +37,9 @@ typedef struct {
     int64_t units, each; /* of all; of a piece */
     int n;               /* operands */
     part parts[SWI_MAX_OPERANDS];
-    size_t kernel_at; /* scratch of the kernel */
+    int slots;
+    size_t whole;             /* bytes of operands that are not cut */
+    size_t kernel_at, kernel; /* scratch of the kernel: in a slot; its bytes */
 } pieces;
 
 static const sw_type *type_of(const sw_kernel_info *info, int i)
@@ -82,6 +93,8 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info)
                                                                     : SWI_HALVES_GROUPS;
     if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS)
         return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
+    if (word == SWI_HALVES_READS)
+        return SWI_HALVES_LINES;
     if (word == SWI_HALVES_PRODUCT)
         return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
     if (word != SWI_HALVES_BROADCAST)
@@ -238,13 +251,14 @@ static const void *attrs_of(const pieces *p, uint32_t op, const void *attrs, int
 }
 
 static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
-                  int64_t first, int64_t units)
+                  int64_t first, int64_t units, int threads)
 {
     const sw_grad_desc *g = grad_of(op, grad);
     size_t (*bytes)(const sw_kernel_info *) =
         g != NULL ? g->scratch_bytes : swi_op(op)->scratch_bytes;
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info piece = *info;
+    piece.threads = threads;
     if (bytes == NULL)
         return 0;
     for (int i = 0; i < p->n; i++) {
@@ -259,6 +273,12 @@ static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *
     return bytes(&piece);
 }
 
+static int64_t at_least_one(int64_t n, int64_t most)
+{
+    n = n < most ? n : most;
+    return n > 1 ? n : 1;
+}
+
 static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
 {
     *p = (pieces){.word = word_of(op, grad, info), .n = info->n_in + info->n_out};
@@ -271,6 +291,7 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
                        ? 1
                        : per(swi_elements(&lead->shape), lead->shape.dim[lead->shape.rank - 1]);
     int64_t unit = 1;
+    bool sums = false;
     for (int i = 0; i < p->n; i++)
         p->blocks |= type_of(info, i)->layout == SW_N16;
     for (int i = 0; i < p->n; i++) {
@@ -279,14 +300,25 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
         *r = part_of(p, op, grad, info, i, lead);
         const int64_t units = r->cut ? (r->count + r->scale - 1) / r->scale : 0;
         p->units = units > p->units ? units : p->units;
+        sums |= !r->cut && i >= info->n_in;
         if (t->dtype != SW_BF16 && (!r->cut || r->outer == 1))
             continue;
         r->bytes = t->dtype == SW_BF16 ? sw_dtype_bytes(SW_F32) : sw_dtype_bytes(t->dtype);
         unit += r->cut ? r->outer * r->scale * r->inner * (int64_t)r->bytes : 0;
     }
-    p->each = (int64_t)swi_piece_bytes / unit > 1 ? (int64_t)swi_piece_bytes / unit : 1;
-    if (p->each > p->units)
-        p->each = p->units;
+    const int64_t most = (int64_t)swi_piece_bytes, all = p->units * unit;
+    const int64_t fair = all / SHARE > LEAST ? all / SHARE : LEAST;
+    const int64_t total = fair < most ? fair : most;
+    p->each = at_least_one(total / SLOTS / unit, p->units);
+    p->slots = 1;
+    if (!sums && all > most / SHARE) {
+        const size_t slot = (size_t)(p->each * unit) + ask(p, op, grad, info, 0, p->each, 1);
+        p->slots =
+            (int)at_least_one((all / SHARE < MOST ? all / SHARE : MOST) / (int64_t)slot, SLOTS);
+        p->slots = (int)at_least_one(p->units / p->each, p->slots);
+    }
+    if (p->slots == 1)
+        p->each = at_least_one(total / unit, p->units);
     for (int i = 0; i < p->n; i++) {
         part *r = &p->parts[i];
         int64_t from;
@@ -294,40 +326,48 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
             continue;
         const int64_t n = r->cut ? r->outer * range_of(r, 0, p->each, &from) * r->inner
                                  : sw_type_elements(type_of(info, i));
-        r->offset = p->kernel_at;
-        p->kernel_at += sw_size_round((size_t)n * r->bytes);
+        size_t *at = r->cut ? &p->kernel_at : &p->whole;
+        r->offset = *at;
+        *at += sw_size_round((size_t)n * r->bytes);
     }
+    const int threads = p->slots > 1 ? 1 : info->threads;
+    const int64_t last = p->units % p->each;
+    const size_t full = ask(p, op, grad, info, 0, p->each, threads);
+    const size_t rest = last > 0 ? ask(p, op, grad, info, p->units - last, last, threads) : 0;
+    p->kernel = full > rest ? full : rest;
+}
+
+static size_t slot_bytes(const pieces *p)
+{
+    return p->kernel_at + (p->slots > 1 ? sw_size_round(p->kernel) : p->kernel);
 }
 
 size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info)
 {
     pieces p;
     plan(&p, op, grad, info);
-    const int64_t last = p.each > 0 ? p.units % p.each : 0;
-    const size_t most = ask(&p, op, grad, info, 0, p.each);
-    const size_t least = last > 0 ? ask(&p, op, grad, info, p.units - last, last) : 0;
-    return p.kernel_at + (most > least ? most : least);
+    return p.whole + (size_t)p.slots * slot_bytes(&p);
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
 
 /* Between an operand and its piece in scratch: positions [from, from + n) of it. */
 static void move(const sw_launch *l, const part *r, const sw_buffer *b, int64_t from, int64_t n,
-                 bool back)
+                 char *scratch, const sw_par *par, bool back)
 {
     const size_t size = sw_dtype_bytes(b->type.dtype);
     const int64_t run = n * r->inner;
     for (int64_t o = 0; o < r->outer; o++) {
         char *at = (char *)b->ptr + (size_t)((o * r->count + from) * r->inner) * size;
-        char *piece = (char *)l->scratch + r->offset + (size_t)(o * run) * r->bytes;
+        char *piece = scratch + r->offset + (size_t)(o * run) * r->bytes;
         if (b->type.dtype != SW_BF16)
             memcpy(back ? at : piece, back ? piece : at, (size_t)run * size);
         else if (back)
             sw_pointwise(l->isa)->round((uint16_t *)(void *)at, (const float *)(void *)piece,
-                                        run, l->par);
+                                        run, par);
         else
             sw_pointwise(l->isa)->widen((float *)(void *)piece, (const uint16_t *)(void *)at,
-                                        run, l->par);
+                                        run, par);
     }
 }
 
@@ -354,6 +394,7 @@ typedef struct {
     const sw_launch *l;
     const pieces *p;
     uint32_t unread;
+    sw_status status[SLOTS];
 } job;
 
 static const sw_buffer *operand(const sw_launch *l, int i)
@@ -368,9 +409,11 @@ static bool is_read(const job *j, int i)
                           : (j->l->accumulate >> (i - j->l->n_in) & 1u) != 0;
 }
 
-static sw_status run_piece(const job *j, int64_t first, int64_t units)
+static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
 {
     const sw_launch *l = j->l;
+    const sw_par *par = j->p->slots > 1 ? &sw_par_alone : l->par;
+    char *scratch = (char *)l->scratch + j->p->whole + (size_t)slot * slot_bytes(j->p);
     const sw_grad_desc *g = grad_of(l->op, l->grad);
     sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_launch piece = *l;
@@ -384,9 +427,9 @@ static sw_status run_piece(const job *j, int64_t first, int64_t units)
         if (b->ptr == NULL)
             continue;
         if (r->bytes > 0) {
-            buffers[i].ptr = (char *)l->scratch + r->offset;
+            buffers[i].ptr = (r->cut ? scratch : (char *)l->scratch) + r->offset;
             if (r->cut && is_read(j, i))
-                move(l, r, b, from, n, false);
+                move(l, r, b, from, n, scratch, par, false);
         } else if (r->cut) {
             buffers[i].ptr =
                 (char *)b->ptr + (size_t)(from * r->inner) * sw_dtype_bytes(b->type.dtype);
@@ -400,16 +443,28 @@ static sw_status run_piece(const job *j, int64_t first, int64_t units)
     piece.in = buffers;
     piece.out = buffers + l->n_in;
     piece.attrs = attrs_of(j->p, l->op, l->attrs, units, &room);
-    piece.scratch = (char *)l->scratch + j->p->kernel_at;
-    piece.scratch_bytes = l->scratch_bytes - j->p->kernel_at;
+    piece.par = par;
+    piece.scratch = scratch + j->p->kernel_at;
+    piece.scratch_bytes = j->p->kernel;
     SW_TRY(g != NULL ? g->kernel(&piece) : swi_op(l->op)->forward(&piece));
     for (int i = l->n_in; i < j->p->n; i++) {
         const part *r = &j->p->parts[i];
         int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
         if (r->bytes > 0 && r->cut && operand(l, i)->ptr != NULL)
-            move(l, r, operand(l, i), from, n, true);
+            move(l, r, operand(l, i), from, n, scratch, par, true);
     }
     return SW_OK;
+}
+
+static void run_slot(void *arg, int slot)
+{
+    job *j = arg;
+    const int64_t n = j->p->units, each = j->p->each,
+                  all = at_least_one((n + each - 1) / each, n);
+    const int64_t end = all * (slot + 1) / j->p->slots;
+    for (int64_t i = all * slot / j->p->slots; i < end && j->status[slot] == SW_OK; i++)
+        j->status[slot] =
+            run_piece(j, slot, i * each, n - i * each < each ? n - i * each : each);
 }
 
 sw_status swi_in_pieces(const sw_launch *l)
@@ -424,21 +479,21 @@ sw_status swi_in_pieces(const sw_launch *l)
     for (int i = 0; i < l->n_in + l->n_out; i++)
         types[i] = operand(l, i)->type;
     plan(&p, l->op, l->grad, &info);
-    SW_ASSERT(p.kernel_at <= l->scratch_bytes);
-    const job j = {l, &p, desc->unread != NULL ? desc->unread(&info, l->grad) : 0};
+    SW_ASSERT(p.whole + (size_t)p.slots * slot_bytes(&p) <= l->scratch_bytes);
+    job j = {l, &p, desc->unread != NULL ? desc->unread(&info, l->grad) : 0, {SW_OK}};
     for (int pass = 0; pass < 2; pass++) {
         for (int i = pass * l->n_in; i < p.n; i++) {
             const part whole = all_of(&p.parts[i], operand(l, i));
             if (!p.parts[i].cut && p.parts[i].bytes > 0 && operand(l, i)->ptr != NULL &&
                 (pass == 1 || is_read(&j, i)))
-                move(l, &whole, operand(l, i), 0, 1, pass == 1);
+                move(l, &whole, operand(l, i), 0, 1, l->scratch, l->par, pass == 1);
         }
-        for (int64_t first = 0; pass == 0; first += p.each) {
-            const int64_t left = p.units - first;
-            SW_TRY(run_piece(&j, first, left < p.each ? left : p.each));
-            if (left <= p.each)
-                break;
-        }
+        if (pass == 0 && p.slots > 1)
+            l->par->run(l->par, run_slot, &j, p.slots);
+        else if (pass == 0)
+            run_slot(&j, 0);
+        for (int i = 0; i < p.slots; i++)
+            SW_TRY(j.status[i]);
     }
     return SW_OK;
 }

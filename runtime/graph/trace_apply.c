@@ -72,7 +72,7 @@ static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool 
     const bool wide = word == SWI_HALVES_NONE || *keeps;
     for (int i = 0; i < n_in && (wide || (any && alike)) && ctx->status == SW_OK; i++)
         in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;
-    return any && !wide && word != SWI_HALVES_MOVES;
+    return any && !wide && word != SWI_HALVES_MOVES && word != SWI_HALVES_READS;
 }
 
 sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout)
@@ -314,7 +314,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         if (ctx->status != SW_OK)
             return ctx->status;
         in_types[i] = ctx->trace.values[in[i]].type;
-        if (halves && in_types[i].dtype == SW_BF16)
+        if ((halves || word == SWI_HALVES_READS) && in_types[i].dtype == SW_BF16)
             in_types[i].dtype = SW_F32;
     }
     memset(out_types, 0, sizeof out_types);

@@ -66,6 +66,32 @@ SW_TEST("a value and a scope keep float32, and then all bits are float32's")
              exact);
 }
 
+static void apply(sw_ctx *c, void *user)
+{
+    keeper *k = user;
+    const sw_value x = sw_apply_linear(c, k->n->f1, sw_input(c, 0));
+    sw_output(c, "y", k->value ? sw_softmax(c, x) : k->scope ? sw_log_softmax(c, x) : x);
+}
+
+/* Softmax reads bf16 piece by piece: no op widens all of it, and its result is float32. */
+SW_TEST("what reads bf16 rows takes no float32 copy of them")
+{
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = SW_BF16));
+    const batch b = net_batch(false, 0, NET_BATCH);
+    uint32_t n_ops[3];
+    for (int i = 0; i < 3; i++) {
+        keeper k = {net_new(false, NULL), i == 1, i == 2};
+        sw_run_args args = net_args(k.n, &b);
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        args.fn = apply, args.user = &k;
+        args.mode = SW_EVAL;
+        OK(sw_plan(exec, &args, &plan));
+        n_ops[i] = plan.n_ops;
+    }
+    CU_ASSERT_EQUAL(n_ops[1], n_ops[0]); /* the output is widened once, or is float32 */
+    CU_ASSERT_EQUAL(n_ops[2], n_ops[0]);
+}
+
 static void unknown(sw_ctx *c, void *user)
 {
     (void)sw_keep_f32(c, (sw_value){77, 0});
