@@ -15,13 +15,13 @@
 sw_isa sw_cpu_isa(void);
 const char *sw_isa_name(sw_isa isa);
 
-/* What avx512 has for bf16 beside it: VDPBF16PS; faster than two of FMA; AMX, whose tiles the
- * system saves. */
+/* Instructions for bf16 beside avx512: VDPBF16PS; it is faster than two of FMA; AMX, whose
+ * tiles the system saves. */
 enum { SW_BF16_DOT = 1, SW_BF16_DOT_PAYS = 2, SW_BF16_AMX = 4 };
 int sw_cpu_bf16(void);
 /* "base", "avx2", "avx512"; "avx512-bf16" and "amx" are avx512 with an instruction that is then
- * taken in any case. NULL: the best of this machine, and *bf16 what pays there. False: there is
- * no such name. */
+ * taken in any case. NULL: the best of this machine, and in *bf16 those that pay there. False:
+ * there is no such name. */
 bool sw_isa_named(const char *name, sw_isa *isa, int *bf16);
 const char *sw_isa_best(void); /* of these names */
 /* An order with an instruction of `bf16` that makes it. The first time AMX is chosen the system

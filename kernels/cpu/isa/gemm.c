@@ -152,7 +152,7 @@ SW_VEC_FN void pack_row(vf b[PANEL], float *panel, const raw_rows *raw)
     }
 }
 
-/* What a register block does, a constant of each. */
+/* The kind of a register block: a constant of each. */
 enum { PLAIN, PACKING, TILES, DOTS }; /* packs the panel, from rows of B; pairs by vdot */
 
 /* The sums of `depth` cells each. Memory for what comes later is asked for meanwhile: `ahead`
@@ -296,8 +296,8 @@ static __attribute__((noinline)) void block_packing(const tile *t)
 /* ---- AMX --------------------------------------------------------------------------------- */
 #if SW_ISA_ID == 2
 
-/* Tiles 0 to 3 are sums, two beside two; 4 and 5 rows of A; 6 and 7 columns of B. Compilers
- * are told of memory here, which not all do for their own names of these instructions. */
+/* Tiles 0 to 3 are sums, two beside two; 4 and 5 rows of A; 6 and 7 columns of B. Memory
+ * is named here: intrinsics of some compilers do not. */
 #define TILE_LOAD(tile, at, step)                                                              \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(at), "r"((step)*4) : "memory")
 #define TILE_STORE(at, step, tile)                                                             \

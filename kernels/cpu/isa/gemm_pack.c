@@ -1,4 +1,4 @@
-/* Packing the operands of a product. `how` says what is read and what a cell is; it is a
+/* Packing the operands of a product. `how` is the type that is read and that of a cell, a
  * constant of each loop. */
 #include "kernels/cpu/isa/gemm_pack.h"
 #include "kernels/halves.h"

@@ -3,8 +3,8 @@
  * k, the first in the lower half.
  *
  * Cells are in the order of k; in an order of bf16 by FMA in that in which they are summed:
- * each two k swapped (pair), the even of each 32 k and then the odd ones (tile). What is
- * missing at the end of k is zero. */
+ * each two k swapped (pair), the even of each 32 k and then the odd ones (tile). At the
+ * end of k missing numbers are zero. */
 #ifndef SW_GEMM_PACK_H
 #define SW_GEMM_PACK_H
 
