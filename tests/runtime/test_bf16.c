@@ -1,4 +1,5 @@
 /* Computing in bf16: what is kept in float32, what is refused, how near the numbers are. */
+#include "kernels/dispatch.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
 
@@ -90,6 +91,35 @@ SW_TEST("what reads bf16 rows takes no float32 copy of them")
     }
     CU_ASSERT_EQUAL(n_ops[1], n_ops[0]); /* the output is widened once, or is float32 */
     CU_ASSERT_EQUAL(n_ops[2], n_ops[0]);
+}
+
+/* An order has an instruction where its name or the machine brings it; sums stay the same. */
+SW_TEST("an order has the instruction of the set that is named")
+{
+    static const char *const names[] = {"base", "avx2", "avx512", "avx512-bf16", "amx"};
+    const char *refused = "";
+    CU_ASSERT_EQUAL(sw_order_way(SW_ORDER_PAIR, SW_BF16_DOT, &refused), SW_ORDER_PAIR_DOT);
+    CU_ASSERT_EQUAL(sw_order_way(SW_ORDER_PAIR, SW_BF16_AMX, &refused), SW_ORDER_PAIR);
+    CU_ASSERT_EQUAL(sw_order_way(SW_ORDER_TILE, SW_BF16_DOT, &refused), SW_ORDER_TILE);
+    CU_ASSERT_EQUAL(sw_order_way(SW_ORDER_NONE, 7, &refused), SW_ORDER_NONE);
+    CU_ASSERT_PTR_NULL(refused);
+    bool has = true;
+    for (int i = 0; i < 5; i++) {
+        sw_exec *exec = NULL;
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = names[i], .compute = SW_BF16);
+        const sw_status status = sw_exec_create(&exec, &opts);
+        if (status != SW_OK) {
+            const char *said =
+                sw_textf("this machine has no %s (its best is %s)", names[i], sw_isa_best());
+            CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), said));
+        }
+        CU_ASSERT(has || status == SW_UNSUPPORTED); /* none above one that is missing */
+        has = status == SW_OK;
+        sw_exec_destroy(exec);
+    }
+    REFUSED(sw_exec_create(&(sw_exec *){NULL}, &SW_OPTS(sw_exec_opts, .isa = "avx")),
+            SW_INVALID,
+            "the instruction set must be base, avx2, avx512, avx512-bf16 or amx (got 'avx')");
 }
 
 static void unknown(sw_ctx *c, void *user)
