@@ -42,22 +42,37 @@ typedef struct {
     float *scales;
 } sw_state8;
 
+/* Value k from 0 to 1. */
+SW_INLINE float sw_state8_value(uint32_t k, bool has_sign)
+{
+    int n = has_sign ? 1 : 2, j = (int)k - 1;
+    double decade = 1e6;
+    if (k == 0 || k == (has_sign ? 128u : 255u))
+        return k == 0 ? 0.0f : 1.0f;
+    for (; j >= n; n *= 2, decade /= 10.0)
+        j -= n;
+    return (float)((2 * n + 18 * j + 9) / (20 * n * decade)); /* one quotient is rounded */
+}
+
+/* Bits of the last float that becomes value k. */
+SW_INLINE uint32_t sw_state8_last(uint32_t k, bool has_sign)
+{
+    if (k >= (has_sign ? 128u : 255u))
+        return UINT32_MAX;
+    const double a = (double)sw_state8_value(k, has_sign),
+                 middle = (a + (double)sw_state8_value(k + 1, has_sign)) / 2.0;
+    const float nearest = (float)middle;
+    return sw_bits_of(nearest) - ((double)nearest > middle);
+}
+
 static inline void sw_state8_build(sw_state8_code *code, bool has_sign)
 {
     const uint32_t top = has_sign ? 128 : 255;
-    double decade = 1e6;
-    uint32_t k = 0, last[256] = {0}; /* bits of the last float that becomes value k */
-    code->value[k++] = 0.0f;
-    for (int n = has_sign ? 1 : 2; k < top; n *= 2, decade /= 10.0)
-        for (int j = 0; j < n; j++) /* exact integers: one quotient is rounded */
-            code->value[k++] = (float)((2 * n + 18 * j + 9) / (20 * n * decade));
-    code->value[top] = 1.0f;
-    for (k = 0; k < top; k++) {
-        const double middle = ((double)code->value[k] + (double)code->value[k + 1]) / 2.0;
-        const float nearest = (float)middle;
-        last[k] = sw_bits_of(nearest) - ((double)nearest > middle);
+    uint32_t k, last[256];
+    for (k = 0; k <= top; k++) {
+        code->value[k] = sw_state8_value(k, has_sign);
+        last[k] = sw_state8_last(k, has_sign);
     }
-    last[top] = UINT32_MAX;
     for (k = 1; has_sign && k < top; k++)
         code->value[top + k] = -code->value[k];
     for (uint32_t sign = 0; sign < 1u + has_sign; sign++) {

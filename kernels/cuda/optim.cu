@@ -98,20 +98,109 @@ static __device__ __forceinline__ void update_at(const update &u, const sw_optim
             sw_cuda_store(u.state[k] + i, state[k]);
 }
 
-__global__ void update_kernel(update u, int wide)
+static __device__ __forceinline__ sw_optim_numbers numbers_of(const update &u)
 {
-    if (u.in.off())
-        return;
     sw_optim_rule rule = u.rule;
     sw_optim_read(&rule, u.in.lr, u.in.reads);
     rule.correction1 = u.in.corrections != nullptr ? u.in.corrections[0] : 1.0;
     rule.correction2 = u.in.corrections != nullptr ? u.in.corrections[1] : 1.0;
-    const sw_optim_numbers n = sw_optim_numbers_of(&rule, u.in.gradient_scale());
+    return sw_optim_numbers_of(&rule, u.in.gradient_scale());
+}
+
+__global__ void update_kernel(update u, int wide)
+{
+    if (u.in.off())
+        return;
+    const sw_optim_numbers n = numbers_of(u);
     const int64_t fours = wide ? u.n / 4 : 0;
     for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads())
         update_at<4>(u, &n, 4 * i);
     for (int64_t i = 4 * fours + sw_cuda_thread(); i < u.n; i += sw_cuda_threads())
         update_at<1>(u, &n, i);
+}
+
+/* The same with states in 8 bits (kernels/state8.h): a warp has a block of them, and a lane
+ * every 32nd element of it. */
+struct update8 {
+    update u; /* but for its states */
+    sw_state8 state[SW_OPTIM_STATES];
+    int64_t cols, row_blocks, blocks; /* of a row; of all */
+    int states, signs;
+};
+
+/* Without their signs floats are in the order of their bits. */
+struct largest_bits {
+    static __device__ __forceinline__ uint32_t of(uint32_t a, uint32_t b)
+    {
+        return a > b ? a : b;
+    }
+};
+
+/* sw_state8_byte, whose table is too large here: the first value that does not end before. */
+static __device__ __forceinline__ uint8_t byte_of(const uint32_t *last, uint32_t bits,
+                                                  bool has_sign)
+{
+    const uint32_t size = bits & 0x7fffffffu;
+    uint32_t k = 0;
+    for (uint32_t by = 128; by > 0; by /= 2)
+        k += last[k + by - 1] < size ? by : 0;
+    if (!has_sign)
+        return (uint8_t)(k == 0 && size != 0 ? 1 : k); /* above 0 stays above 0 */
+    return (uint8_t)(bits >> 31 == 0 || k == 0 ? k : 128 + (k < 127 ? k : 127));
+}
+
+__global__ void update8_kernel(update8 e)
+{
+    enum { CODES = 256, EACH = SW_STATE8_BLOCK / 32 };
+    SW_SHARED(float, value, 2 * CODES); /* without a sign, and with one */
+    SW_SHARED(uint32_t, last, 2 * CODES);
+    const update &u = e.u;
+    if (u.in.off())
+        return;
+    const sw_optim_numbers numbers = numbers_of(u);
+    for (uint32_t i = threadIdx.x; i < 2 * CODES; i += blockDim.x) {
+        const bool has_sign = i >= CODES, below = has_sign && i % CODES > 128;
+        last[i] = sw_state8_last(i % CODES, has_sign);
+        value[i] = below ? -sw_state8_value(i % CODES - 128, true)
+                         : sw_state8_value(i % CODES, has_sign);
+    }
+    __syncthreads();
+    const int lane = (int)threadIdx.x % 32;
+    for (int64_t b = sw_cuda_thread() / 32; b < e.blocks; b += sw_cuda_threads() / 32) {
+        const int64_t col = b % e.row_blocks * SW_STATE8_BLOCK;
+        const int64_t at = b / e.row_blocks * e.cols + col, left = e.cols - col;
+        float s[EACH][SW_OPTIM_STATES] = {};
+        uint32_t most[SW_OPTIM_STATES] = {};
+        for (int w = 0; w < EACH; w++) {
+            const int64_t i = lane + 32 * w;
+            if (i >= left)
+                continue;
+            for (int k = 0; k < e.states; k++)
+                s[w][k] = value[(e.signs >> k & 1) * CODES + e.state[k].codes[at + i]] *
+                          e.state[k].scales[b];
+            float p = u.p[at + i];
+            step_of(u.rule.kind, &numbers, &p, s[w], u.g[at + i]);
+            u.p[at + i] = p;
+            for (int k = 0; k < e.states; k++)
+                most[k] = largest_bits::of(most[k], sw_bits_of(s[w][k]) & 0x7fffffffu);
+        }
+        for (int k = 0; k < e.states; k++) {
+            const bool has_sign = (e.signs >> k & 1) != 0;
+            const uint32_t size = sw_cuda_warp_reduce<largest_bits>(most[k]);
+            const bool none = size < 0x00800000u || size >= 0x7f800000u;
+            const float scale = sw_float_of(!none                ? size
+                                            : size < 0x00800000u ? 0
+                                                                 : 0x7fc00000u);
+            for (int w = 0; w < EACH; w++)
+                if (lane + 32 * w < left)
+                    e.state[k].codes[at + lane + 32 * w] =
+                        none ? 0
+                             : byte_of(last + has_sign * CODES, sw_bits_of(s[w][k] / scale),
+                                       has_sign);
+            if (lane == 0)
+                e.state[k].scales[b] = scale;
+        }
+    }
 }
 
 /* The ops by their rules, for messages. */
@@ -130,8 +219,9 @@ static sw_status update_run(const sw_launch *l, const sw_cuda_queue *queue)
     u.g = sw_cuda_in(l, 1);
     u.in = update_inputs_of(l);
     u.n = sw_cuda_elements(&l->in[0].type);
+    const bool in8 = a->n_state > 0 && l->out[1].type.dtype == SW_U8;
     bool wide = sw_cuda_aligned(u.p) && sw_cuda_aligned(u.g);
-    for (int k = 0; k < a->n_state; k++) {
+    for (int k = 0; k < a->n_state && !in8; k++) {
         u.state[k] = sw_cuda_out(l, 1 + k);
         wide = wide && sw_cuda_aligned(u.state[k]);
     }
@@ -144,6 +234,20 @@ static sw_status update_run(const sw_launch *l, const sw_cuda_queue *queue)
     u.rule.decoupled = a->decoupled != 0;
     if (u.n == 0)
         return SW_OK;
+    if (in8) {
+        update8 e = {};
+        e.u = u;
+        e.states = a->n_state / 2;
+        e.signs = sw_optim_state8(u.rule.kind);
+        for (int k = 0; k < e.states; k++)
+            e.state[k] = {static_cast<uint8_t *>(l->out[1 + 2 * k].ptr),
+                          sw_cuda_out(l, 2 + 2 * k)};
+        e.cols = sw_state8_cols(&l->out[0].type.shape);
+        e.row_blocks = sw_state8_blocks(e.cols);
+        e.blocks = sw_state8_rows(&l->out[0].type.shape) * e.row_blocks;
+        SW_CUDA_LAUNCH_FOR(update8_kernel, e.blocks, SW_CUDA_THREADS / 32, queue, e);
+        return sw_cuda_launched(ops[a->rule]);
+    }
     SW_CUDA_LAUNCH_FOR(update_kernel, u.n, 4 * SW_CUDA_THREADS, queue, u, wide);
     return sw_cuda_launched(ops[a->rule]);
 }

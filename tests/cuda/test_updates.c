@@ -4,6 +4,7 @@
 #include "kernels/noise.h"
 #include "kernels/optim.h"
 #include "kernels/rng.h"
+#include "kernels/state8.h"
 #include "runtime/ops/ops.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
@@ -148,6 +149,78 @@ SW_TEST("updates do what the CPU does")
                 update(u, way, 2605, (size_t)way, b);
             }
     }
+}
+
+/* Numbers of all sizes, zeros and what is below all; one block of zeros, and where `odd` one
+ * with an infinity: state and gradient of a block are of one kind. */
+static void in_sizes(const sw_shape *s, bool odd, float times)
+{
+    const sw_type t = {SW_F32, SW_PLAIN, *s};
+    const int64_t n = sw_type_elements(&t);
+    float *x = sw_entry_block(sw_type_bytes(&t), 0);
+    sw_rng_normal(x, 0, n, 21, 24, (uint32_t)run.n_in, 0);
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= i / 256 == 1 ? 0.0f : i % 5 == 0 ? times * 1e-7f : i % 7 == 0 ? 1e-4f : times;
+    if (odd)
+        x[n - 1] = INFINITY;
+    in_buffer(t, x);
+}
+
+/* States in 8 bits: every byte, each row with a shorter last block. */
+static void update8(size_t u, const sw_shape *s, int bits, bool odd)
+{
+    static const double corrections[] = {0.19, 0.0199};
+    swi_update_attrs a = numbers[bits & 1];
+    const int signs = sw_optim_state8((sw_optim)rules[u].rule), states = rules[u].n_state;
+    const sw_type codes = {SW_U8, SW_PLAIN, *s},
+                  scales = {SW_F32, SW_PLAIN, sw_state8_scales(s)};
+    a.rule = rules[u].rule;
+    a.n_state = 2 * states;
+    a.has_scale = (bits & 1) != 0;
+    a.has_flag = (bits & 6) != 0;
+    a.has_finite_check = (bits & 24) != 0;
+    begin(rules[u].op, &a, 0,
+          sw_textf("%s in 8 bits, rank %d, %lld, %d", rules[u].name, (int)s->rank,
+                   (long long)s->dim[0], bits));
+    in_sizes(s, false, 1.0f);
+    in_sizes(s, odd, 3.0f);
+    in_floats(1, knobs);
+    for (int k = 0; k < states; k++) {
+        uint8_t *x = sw_entry_block(sw_type_bytes(&codes), 0);
+        float *y = sw_entry_block(sw_type_bytes(&scales), 0);
+        for (int64_t i = 0; i < sw_type_elements(&codes); i++)
+            x[i] = (uint8_t)(i / 256 == 1 ? 0 : i * 7 + k);
+        for (int64_t i = 0; i < sw_type_elements(&scales); i++)
+            y[i] = (float)(i % 3) * (signs >> k & 1 ? 0.5f : 0.01f);
+        in_buffer(codes, x);
+        in_buffer(scales, y);
+    }
+    if (a.has_corrections)
+        in_doubles(2, corrections);
+    in_conditions(&a, bits);
+    out((sw_type){SW_F32, SW_PLAIN, *s}, 0);
+    for (int k = 0; k < 2 * states; k++)
+        out(k % 2 == 0 ? codes : scales, 3 + k);
+    compare();
+}
+
+SW_TEST("updates with states in 8 bits do")
+{
+    static const sw_shape shapes[] = {{1, {5000}},        {2, {16, 300}}, {2, {3, 256}},
+                                      {4, {40, 5, 3, 3}}, {2, {2, 7}},    {1, {1}}};
+    static const int bits[] = {0, 1, 3, 4, 9, 16, 11};
+    int kinds = 0;
+    for (size_t u = 0; u < sizeof rules / sizeof *rules; u++) {
+        if (sw_optim_state8((sw_optim)rules[u].rule) == 0)
+            continue;
+        kinds++;
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int k = 0; k < 4; k++)
+                update8(u, &shapes[i], k % 2, k / 2 != 0);
+        for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
+            update8(u, &shapes[1], bits[b], false);
+    }
+    CU_ASSERT_EQUAL(kinds, 4);
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */
