@@ -76,7 +76,7 @@ typedef struct {
  * With state_bits 8 a state is a code of 8 bits by Dettmers et al. 2022. It is float32 while it
  * is updated; the update is that of float32 states that were rounded before. Where a state is
  * not finite (no_check), all of its block becomes NaN. A checkpoint of the other type is
- * refused, and a card has no such updates yet (SW_UNSUPPORTED).
+ * refused.
  *
  * A gradient that has a NaN or an infinite element, and one of a loss that is neither finite,
  * is never used: the update is skipped, and counted (sw_optimizer_skipped). An update that

@@ -338,18 +338,22 @@ SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
  * says.
  */
 #if SW_ISA_ID == 2
+SW_VEC_FN __m512i vhalves(vf x, vf y) /* x before y */
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(x)),
+                              (__m256i)_mm512_cvtneps_pbh(y), 1);
+}
 SW_VEC_FN vf vpair(vf x, vf y)
 {
     static const uint16_t woven[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(y, x);
-    return (vf)_mm512_permutexvar_epi16(_mm512_loadu_si512(woven), both);
+    return (vf)_mm512_permutexvar_epi16(_mm512_loadu_si512(woven), vhalves(x, y));
 }
 SW_VEC_FN vf vcells(const float *p, int64_t n)
 {
     const vf x = vload_upto(p, n), y = n > VW ? vload_upto(p + VW, n - VW) : vzero();
-    return (vf)_mm512_cvtne2ps_pbh(y, x);
+    return (vf)vhalves(x, y);
 }
 SW_VEC_FN vf vdot(vf a, vf b, vf c)
 {

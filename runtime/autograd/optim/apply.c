@@ -491,10 +491,6 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
                                           rate_of(ctx, o, entry->group)};
     uint32_t into[1 + SWI_MAX_STATE] = {in[0]};
     int n = 3;
-    if (entry->state[0] != SWI_NONE && o->model->entries[entry->state[0]].dtype == SW_U8 &&
-        !swi_target_of(ctx->exec)->device->backend->host_memory)
-        SW_FAIL(SW_UNSUPPORTED, "'%s': 8-bit optimizer state on a card is missing",
-                entry->name);
     for (; attrs.n_state < SWI_MAX_STATE && entry->state[attrs.n_state] != SWI_NONE;
          attrs.n_state++)
         into[1 + attrs.n_state] = in[n++] =
