@@ -149,9 +149,9 @@ static __device__ __forceinline__ uint8_t byte_of(const uint32_t *last, uint32_t
     return (uint8_t)(bits >> 31 == 0 || k == 0 ? k : 128 + (k < 127 ? k : 127));
 }
 
-__global__ void update8_kernel(update8 e)
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4) update8_kernel(update8 e)
 {
-    enum { CODES = 256, EACH = SW_STATE8_BLOCK / 32 };
+    enum { CODES = 256, EACH = SW_STATE8_BLOCK / 32, STATES = 2 }; /* no rule has more */
     SW_SHARED(float, value, 2 * CODES); /* without a sign, and with one */
     SW_SHARED(uint32_t, last, 2 * CODES);
     const update &u = e.u;
@@ -169,22 +169,28 @@ __global__ void update8_kernel(update8 e)
     for (int64_t b = sw_cuda_thread() / 32; b < e.blocks; b += sw_cuda_threads() / 32) {
         const int64_t col = b % e.row_blocks * SW_STATE8_BLOCK;
         const int64_t at = b / e.row_blocks * e.cols + col, left = e.cols - col;
-        float s[EACH][SW_OPTIM_STATES] = {};
-        uint32_t most[SW_OPTIM_STATES] = {};
+        float s[EACH][STATES] = {};
+        uint32_t most[STATES] = {};
         for (int w = 0; w < EACH; w++) {
             const int64_t i = lane + 32 * w;
             if (i >= left)
                 continue;
-            for (int k = 0; k < e.states; k++)
-                s[w][k] = value[(e.signs >> k & 1) * CODES + e.state[k].codes[at + i]] *
-                          e.state[k].scales[b];
+            float now[SW_OPTIM_STATES] = {};
+            for (int k = 0; k < STATES; k++)
+                if (k < e.states)
+                    now[k] = value[(e.signs >> k & 1) * CODES + e.state[k].codes[at + i]] *
+                             e.state[k].scales[b];
             float p = u.p[at + i];
-            step_of(u.rule.kind, &numbers, &p, s[w], u.g[at + i]);
+            step_of(u.rule.kind, &numbers, &p, now, u.g[at + i]);
             u.p[at + i] = p;
-            for (int k = 0; k < e.states; k++)
-                most[k] = largest_bits::of(most[k], sw_bits_of(s[w][k]) & 0x7fffffffu);
+            for (int k = 0; k < STATES; k++) {
+                s[w][k] = now[k];
+                most[k] = largest_bits::of(most[k], sw_bits_of(now[k]) & 0x7fffffffu);
+            }
         }
-        for (int k = 0; k < e.states; k++) {
+        for (int k = 0; k < STATES; k++) {
+            if (k >= e.states)
+                continue;
             const bool has_sign = (e.signs >> k & 1) != 0;
             const uint32_t size = sw_cuda_warp_reduce<largest_bits>(most[k]);
             const bool none = size < 0x00800000u || size >= 0x7f800000u;

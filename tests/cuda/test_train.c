@@ -372,9 +372,13 @@ SW_TEST("a run that is stopped ends with the same files")
     place whole;
     int stopped = 0, resumed = 0;
     new_place(&whole, "whole");
-    const uint64_t start = sw_clock_ns();
-    run_to_its_end(&whole, "cuda", NULL, "A=");
-    const uint64_t took_ms = (sw_clock_ns() - start) / 1000000;
+    uint64_t took_ms = UINT64_MAX; /* the lesser of two: stops must come before the end */
+    for (int i = 0; i < 2; i++) {
+        const uint64_t start = sw_clock_ns();
+        run_to_its_end(&whole, "cuda", NULL, "A=");
+        const uint64_t ms = (sw_clock_ns() - start) / 1000000;
+        took_ms = ms < took_ms ? ms : took_ms;
+    }
     for (uint64_t seed = 0; seed < seeds; seed++) {
         place p;
         const char *name = sw_textf("seed %d", (int)seed);
