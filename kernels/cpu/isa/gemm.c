@@ -300,10 +300,8 @@ static __attribute__((noinline)) void block_packing(const tile *t)
  * is named here: intrinsics of some compilers do not. */
 #define TILE_LOAD(tile, at, step)                                                              \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(at), "r"((step)*4) : "memory")
-#define TILE_STORE(at, step, tile)                                                             \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(at), "r"((step)*4)           \
-                     : "memor"                                                                 \
-                       "y")
+#define TILE_STORE(at, step, t)                                                                \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(at), "r"((step)*4) : "memory")
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
 #define TILE_DOT(sum, a, b)                                                                    \
     __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
