@@ -20,13 +20,15 @@ typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
  * the even k of the 32 from zero, and o the one over the odd k. At SW_ISA_BASE fma is a product
  * and then a sum: the same bits unless a product over- or underflows. NONE is float32.
  *
- * The last two are for kernels: PAIR by VDPBF16PS, TILE by TDPBF16PS, with the same bits. */
+ * The next two are for kernels: PAIR by VDPBF16PS, TILE by TDPBF16PS, with the same bits. CUDA:
+ * a card's, by its library. */
 typedef enum {
     SW_ORDER_NONE,
     SW_ORDER_PAIR,
     SW_ORDER_TILE,
     SW_ORDER_PAIR_DOT,
-    SW_ORDER_TILE_AMX
+    SW_ORDER_TILE_AMX,
+    SW_ORDER_CUDA
 } sw_bf16_order;
 
 #endif

@@ -2,6 +2,7 @@
  * mask, scaling, conversion of bytes, SwiGLU; copies and layouts. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/entries.h"
 #include "kernels/cuda/strided_index.h"
 #include "kernels/scalar.h"
 
@@ -401,6 +402,91 @@ SW_CUDA_ENTRY(copy, forward, NULL, 1)
     return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, strided, queue);
 }
 
+/* ---- cast -------------------------------------------------------------------------------- */
+
+/* Numbers of two types, or of one that are rounded to bf16 and widened again (`rounds`). */
+template <int W, class Y, class X>
+static __device__ __forceinline__ void cast_at(Y *y, const X *x, int rounds)
+{
+    float v[W];
+    sw_cuda_load(v, x);
+    for (int k = 0; k < W; k++)
+        v[k] = rounds ? sw_bf16_widen(sw_bf16_round(v[k])) : v[k];
+    sw_cuda_store(y, v);
+}
+template <class Y, class X>
+__global__ void cast_kernel(Y *y, const X *x, int64_t n, int wide, int rounds)
+{
+    const int64_t step = sw_cuda_threads(), fours = wide ? n / 4 : 0;
+    for (int64_t i = sw_cuda_thread(); i < fours; i += step)
+        cast_at<4>(y + 4 * i, x + 4 * i, rounds);
+    for (int64_t i = 4 * fours + sw_cuda_thread(); i < n; i += step)
+        cast_at<1>(y + i, x + i, rounds);
+}
+template <class Y, class X>
+__global__ void cast_strided(Y *y, const X *x, sw_cuda_strided strided, int rounds)
+{
+    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
+        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
+        cast_at<1>(y + p.at[SW_CUDA_STRIDED_Y], x + p.at[SW_CUDA_STRIDED_A], rounds);
+    }
+}
+
+template <class Y, class X>
+static sw_status cast_run(const char *op, void *y_, const void *x_,
+                          const sw_cuda_strided &strided, int rounds,
+                          const sw_cuda_queue *queue)
+{
+    const auto cast = cast_kernel<Y, X>;
+    const auto spread = cast_strided<Y, X>;
+    Y *const y = static_cast<Y *>(y_);
+    const X *const x = static_cast<const X *>(x_);
+    const bool flat = strided.rank == 0 || (strided.rank == 1 &&
+                                            strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
+                                            strided.step[SW_CUDA_STRIDED_A][0] == 1);
+    if (strided.n == 0)
+        return SW_OK;
+    if (flat)
+        SW_CUDA_LAUNCH_FOR(cast, strided.n, 4 * SW_CUDA_THREADS, queue, y, x, strided.n,
+                           sw_cuda_aligned(y) && sw_cuda_aligned(x), rounds);
+    else
+        SW_CUDA_LAUNCH_FOR(spread, strided.n, SW_CUDA_THREADS, queue, y, x, strided, rounds);
+    return sw_cuda_launched(op);
+}
+
+static sw_status cast_any(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
+                          const sw_cuda_strided &strided, bool rounds,
+                          const sw_cuda_queue *queue)
+{
+    if (to != from && to == SW_BF16)
+        return cast_run<uint16_t, float>(op, y, x, strided, 0, queue);
+    if (to != from)
+        return cast_run<float, uint16_t>(op, y, x, strided, 0, queue);
+    if (rounds && to == SW_F32)
+        return cast_run<float, float>(op, y, x, strided, 1, queue);
+    return copy_run(op, y, x, to, strided, queue);
+}
+
+sw_status sw_cuda_cast(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
+                       int64_t n, bool rounds, const sw_cuda_queue *queue)
+{
+    sw_cuda_strided all = sw_cuda_strided_begin();
+    sw_cuda_strided_axis(&all, n, 1, 1, 0, 0);
+    return cast_any(op, y, to, x, from, all, rounds, queue);
+}
+
+/* The runtime's pieces take it for any strides, and for copies; the attribute says what numbers
+ * of one type are rounded to. */
+SW_CUDA_ENTRY(cast, forward, NULL, 1)
+{
+    const sw_buffer *x = &l->in[0], *y = &l->out[0];
+    const bool rounds = sw_cuda_attrs<swi_cast_attrs>(l)->dtype == SW_BF16;
+    if (sw_cuda_adds(l, 0) && x->type.dtype == y->type.dtype)
+        return sw_cuda_copy_forward(l, queue);
+    return cast_any("cast", y->ptr, y->type.dtype, x->ptr, x->type.dtype,
+                    over(&x->type.shape, y->stride, x->stride), rounds, queue);
+}
+
 struct constant {
     float value;
     __device__ float operator()(float, float) const
@@ -409,12 +495,27 @@ struct constant {
     }
 };
 
-SW_CUDA_ENTRY(fill, forward, NULL, 1)
+__global__ void fill_halves(uint16_t *y, uint16_t value, int64_t n)
 {
-    const float value = sw_cuda_attrs<swi_fill_attrs>(l)->value;
-    return sw_cuda_elementwise_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr,
-                                      nullptr, sw_cuda_elements(&l->out[0].type), 0, queue);
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads())
+        y[i] = value;
 }
+
+static sw_status fill_run(const char *op, const sw_buffer *y, float value,
+                          const sw_cuda_queue *queue)
+{
+    const int64_t n = sw_cuda_elements(&y->type);
+    if (y->type.dtype != SW_BF16)
+        return sw_cuda_elementwise_run<0>(op, constant{value}, static_cast<float *>(y->ptr),
+                                          nullptr, nullptr, n, 0, queue);
+    if (n > 0)
+        SW_CUDA_LAUNCH_FOR(fill_halves, n, SW_CUDA_THREADS, queue,
+                           static_cast<uint16_t *>(y->ptr), sw_bf16_round(value), n);
+    return sw_cuda_launched(op);
+}
+
+SW_CUDA_ENTRY_OF(fill, forward, NULL, 1,
+                 fill_run("fill", &l->out[0], sw_cuda_attrs<swi_fill_attrs>(l)->value, queue))
 
 /* ---- repetition, parts ------------------------------------------------------------------- */
 
@@ -457,11 +558,13 @@ SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
     const swi_slice_grad_attrs *a = sw_cuda_attrs<swi_slice_grad_attrs>(l);
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     const int64_t *strides = dx->stride;
+    const int64_t from = a->slice.from * strides[a->slice.axis];
     if (!sw_cuda_adds(l, 0))
-        SW_TRY(sw_cuda_elementwise_run<0>("slice_grad", constant{0.0f}, sw_cuda_out(l, 0),
-                                          nullptr, nullptr, sw_cuda_elements(&dx->type), 0,
-                                          queue));
-    return scaled_run("slice_grad", sw_cuda_out(l, 0) + a->slice.from * strides[a->slice.axis],
+        SW_TRY(fill_run("slice_grad", dx, 0.0f, queue));
+    if (dx->type.dtype == SW_BF16)
+        return copy_run("slice_grad", static_cast<uint16_t *>(dx->ptr) + from, dy->ptr, SW_BF16,
+                        over(&dy->type.shape, strides, dy->stride), queue);
+    return scaled_run("slice_grad", sw_cuda_out(l, 0) + from,
                       sw_cuda_in(l, 0), over(&dy->type.shape, strides, dy->stride), 1.0f,
                       sw_cuda_adds(l, 0), queue);
 }

@@ -9,6 +9,7 @@
 #define SW_CUDA_DEVICE_H
 
 #include "kernels/cuda/table.h"
+#include "kernels/halves.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
@@ -180,6 +181,31 @@ static __device__ __forceinline__ void sw_cuda_store(float *p, const float (&v)[
         *reinterpret_cast<float4 *>(p) = make_float4(v[0], v[1 % W], v[2 % W], v[3 % W]);
     else
         *p = v[0];
+}
+
+/* The same of bf16, from and to addresses that are divisible by 8. */
+template <int W>
+static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const uint16_t *p)
+{
+    const uint2 four = W == 4 ? *reinterpret_cast<const uint2 *>(p) : make_uint2(*p, 0);
+    v[0] = sw_bf16_widen((uint16_t)four.x);
+    if (W == 4) {
+        v[1 % W] = sw_bf16_widen((uint16_t)(four.x >> 16));
+        v[2 % W] = sw_bf16_widen((uint16_t)four.y);
+        v[3 % W] = sw_bf16_widen((uint16_t)(four.y >> 16));
+    }
+}
+template <int W>
+static __device__ __forceinline__ void sw_cuda_store(uint16_t *p, const float (&v)[W])
+{
+    uint16_t r[W];
+    for (int k = 0; k < W; k++)
+        r[k] = sw_bf16_round(v[k]);
+    if (W == 4)
+        *reinterpret_cast<uint2 *>(p) =
+            make_uint2(r[0] | (uint32_t)r[1 % W] << 16, r[2 % W] | (uint32_t)r[3 % W] << 16);
+    else
+        *p = r[0];
 }
 
 /* Over the lanes of a warp, in the order of a binary tree; every lane has the result. */

@@ -25,4 +25,9 @@ extern "C" {
 #endif
 int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols);
 
+/* n numbers of float32 or bf16 as the other type, or float32 rounded to bf16 and back where
+ * `rounds`; y may be x then. */
+sw_status sw_cuda_cast(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
+                       int64_t n, bool rounds, const sw_cuda_queue *queue);
+
 #endif

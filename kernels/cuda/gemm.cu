@@ -499,7 +499,7 @@ size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queu
     const sw_cuda_product one = joined(g);
     const size_t apart = parts_bytes(g), together = parts_bytes(&one);
     const size_t theirs = their_bytes(&one, queue);
-    return theirs != SIZE_MAX ? theirs : apart > together ? apart : together;
+    return theirs != SIZE_MAX || g->halves ? theirs : apart > together ? apart : together;
 }
 
 static int64_t slices_of(const sw_products *p, const plan &how)
@@ -627,5 +627,10 @@ sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *sc
         if (status != SW_UNSUPPORTED)
             return status;
     }
+    if (g->halves)
+        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                     "%s: cuBLASLt has no product of bf16 for operands that "
+                                     "begin at these addresses",
+                                     op);
     return run_tiles(op, &one, scratch, bytes, queue);
 }

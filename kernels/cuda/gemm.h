@@ -9,6 +9,7 @@
 
 #include "kernels/axes.h"
 #include "kernels/cuda/table.h"
+#include <stdbool.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -22,6 +23,9 @@ typedef struct {
     sw_products p;     /* with pointers of the device */
     const float *bias; /* (n), added to each row of all results; NULL: none */
     sw_cuda_then then; /* for own kernels alone */
+    bool halves; /* both factors are bf16, their pointers cast from uint16_t *: by a library
+                    alone, SW_UNSUPPORTED without */
+    bool half_c; /* so is the result, without a bias and without accumulation */
     float number;      /* of the unary function */
 } sw_cuda_product;
 
@@ -37,7 +41,8 @@ static inline sw_cuda_product sw_cuda_product_of(int64_t m, int64_t n, int64_t k
 }
 
 /* Scratch of such a product, aligned to 64. Of pointers it is asked whether there is a bias;
- * other strides of a launch make do with what these want. */
+ * other strides of a launch make do with what these want. SIZE_MAX: factors of bf16, and no
+ * library that takes them. */
 size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue);
 /* Does no library of the queue take it, whatever comes after it? Own kernels then make it, for
  * any addresses: an answer for all launches of a plan. */

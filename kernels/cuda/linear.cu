@@ -72,7 +72,16 @@ static sw_cuda_product placed(sw_cuda_product g, const sw_launch *l, int a, int 
     g.p.a = sw_cuda_in(l, a);
     g.p.b = sw_cuda_in(l, b);
     g.p.accumulate = sw_cuda_adds(l, 0) != 0;
+    g.halves = l->in[a].type.dtype == SW_BF16;
+    g.half_c = l->out[0].type.dtype == SW_BF16;
     return g;
+}
+
+/* Element i, of bf16 where `halves`. */
+template <class T> static T *element(T *p, int64_t i, bool halves)
+{
+    return halves ? reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + 2 * (uintptr_t)i)
+                  : p + i;
 }
 
 /* y = x w^T + b; in: x (batch, in), w (out, in), [b] */
@@ -162,7 +171,7 @@ SW_CUDA_ENTRY(linear, grad1, sw_cuda_linear_grad1_scratch, 0)
     for (int64_t first = 0; first < all; first += rows) {
         sw_cuda_product g = whole;
         g.p.m = all - first < rows ? all - first : rows;
-        g.p.a = whole.p.a + first;
+        g.p.a = element(whole.p.a, first, whole.halves);
         g.p.c = whole.p.c + first * cols;
         SW_TRY(sw_cuda_product_run("linear", &g, l->scratch, l->scratch_bytes, queue));
     }
@@ -187,6 +196,8 @@ template <int WHICH> static sw_cuda_product matmul_of(const sw_launch *l)
 {
     sw_cuda_product g = {};
     g.p = sw_matmul_products(l, WHICH);
+    g.halves = l->in[0].type.dtype == SW_BF16;
+    g.half_c = l->out[0].type.dtype == SW_BF16;
     return g;
 }
 PRODUCT(matmul, forward, matmul_of<-1>)
@@ -290,13 +301,14 @@ enum { LOSS, DX, DW, DB };
 
 struct sizes {
     int64_t rows, width, classes, chunk; /* rows of a chunk: the last may have fewer */
-    bool bias;
+    bool bias, halves, half_dx;          /* x and w are bf16; so is dx */
 };
 
-static sizes sizes_of(const sw_type *x, const sw_type *w, int n_in,
+static sizes sizes_of(const sw_type *x, const sw_type *w, bool half_dx, int n_in,
                       const swi_linear_ce_attrs *a)
 {
-    sizes s = {x->shape.dim[0], x->shape.dim[1], w->shape.dim[0], x->shape.dim[0], n_in > BIAS};
+    sizes s = {x->shape.dim[0], x->shape.dim[1], w->shape.dim[0],      x->shape.dim[0],
+               n_in > BIAS,     x->dtype == SW_BF16, half_dx};
     const int64_t fit = SW_CUDA_CE_BYTES / (s.classes * (int64_t)sizeof(float));
     const int64_t own = fit < LEAST_ROWS ? LEAST_ROWS : fit / LEAST_ROWS * LEAST_ROWS;
     const int64_t rows = a->rows > 0 ? a->rows : own;
@@ -324,7 +336,7 @@ static sw_cuda_product dw_of(const sizes &s, int64_t rows)
 
 /* Its parts, each at a good address: offsets, and all bytes. */
 struct scratch_layout {
-    size_t counted, row_loss, lse, mean, columns, product, product_bytes, logits, bytes;
+    size_t counted, row_loss, lse, mean, columns, product, product_bytes, logits, halves, bytes;
 };
 
 static size_t position(scratch_layout *r, size_t bytes)
@@ -341,7 +353,9 @@ static size_t products_bytes(const sizes &s, int64_t rows, const sw_cuda_queue *
     sw_cuda_product all[] = {logits_of(s, rows), dx_of(s, rows), dw_of(s, rows)};
     size_t most = 0;
     all[0].bias = s.bias ? &there : nullptr;
-    for (const sw_cuda_product &g : all) {
+    all[1].half_c = s.half_dx;
+    for (sw_cuda_product &g : all) {
+        g.halves = s.halves;
         const size_t bytes = sw_cuda_product_bytes(&g, queue);
         most = bytes > most ? bytes : most;
     }
@@ -363,14 +377,16 @@ static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *que
     r.product_bytes = full > rest ? full : rest;
     r.product = position(&r, r.product_bytes);
     r.logits = position(&r, (size_t)(s.chunk * s.classes) * sizeof(float));
+    r.halves = position(&r, s.halves ? (size_t)(s.chunk * s.classes) * sizeof(uint16_t) : 0);
     return r;
 }
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_ce_scratch)
 {
-    const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_in,
-                             sw_cuda_attrs<swi_linear_ce_attrs>(info));
-    return scratch_layout_of(s, queue).bytes;
+    const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_out > DX && info->out[DX].dtype == SW_BF16,
+                             info->n_in, sw_cuda_attrs<swi_linear_ce_attrs>(info));
+    const scratch_layout r = scratch_layout_of(s, queue);
+    return r.product_bytes == SIZE_MAX ? SIZE_MAX : r.bytes;
 }
 
 /* ---- forward ----------------------------------------------------------------------------- */
@@ -389,6 +405,7 @@ struct pass {
 static sw_status product(const pass &p, sw_cuda_product g, float *c, const float *a,
                          const float *b)
 {
+    g.halves = p.s.halves;
     g.p.c = c;
     g.p.a = a;
     g.p.b = b;
@@ -399,20 +416,31 @@ static sw_status product(const pass &p, sw_cuda_product g, float *c, const float
 /* From the logits' gradient, which stands in their place. */
 static sw_status gradients(const pass &p, int64_t first, int64_t rows)
 {
-    const float *x = sw_cuda_in(p.l, X) + first * p.s.width;
-    if (p.dx != nullptr)
-        SW_TRY(product(p, dx_of(p.s, rows), p.dx + first * p.s.width, p.logits,
+    const bool rounds = p.l->order != SW_ORDER_NONE; /* of bf16: so are their factors */
+    const sw_dtype type = p.s.halves ? SW_BF16 : SW_F32;
+    float *dz = p.logits;
+    const sw_cuda_column_sum f = {p.db, p.logits, p.s.classes, first > 0};
+    if (p.db != nullptr)
+        SW_TRY(sw_cuda_reduce("linear_ce", f, rows, p.s.classes, true, p.scratch + p.at.columns,
+                              p.queue));
+    if (p.s.halves)
+        dz = reinterpret_cast<float *>(p.scratch + p.at.halves);
+    if (rounds)
+        SW_TRY(sw_cuda_cast("linear_ce", dz, type, p.logits, SW_F32, rows * p.s.classes, rounds,
+                            p.queue));
+    if (p.dx != nullptr) {
+        sw_cuda_product g = dx_of(p.s, rows);
+        g.half_c = p.s.half_dx;
+        SW_TRY(product(p, g, element(p.dx, first * p.s.width, p.s.half_dx), dz,
                        sw_cuda_in(p.l, W)));
+    }
     if (p.dw != nullptr) {
         sw_cuda_product g = dw_of(p.s, rows);
         g.p.accumulate = first > 0;
-        SW_TRY(product(p, g, p.dw, p.logits, x));
+        SW_TRY(product(p, g, p.dw, dz,
+                       element(sw_cuda_in(p.l, X), first * p.s.width, p.s.halves)));
     }
-    const sw_cuda_column_sum f = {p.db, p.logits, p.s.classes, first > 0};
-    if (p.db == nullptr)
-        return SW_OK;
-    return sw_cuda_reduce("linear_ce", f, rows, p.s.classes, true, p.scratch + p.at.columns,
-                          p.queue);
+    return SW_OK;
 }
 
 static sw_status chunk(const pass &p, int64_t first, int64_t rows)
@@ -420,7 +448,9 @@ static sw_status chunk(const pass &p, int64_t first, int64_t rows)
     sw_cuda_product g = logits_of(p.s, rows);
     sw_cuda_ce e = p.all;
     g.bias = p.s.bias ? sw_cuda_in(p.l, BIAS) : nullptr;
-    SW_TRY(product(p, g, p.logits, sw_cuda_in(p.l, X) + first * p.s.width, sw_cuda_in(p.l, W)));
+    SW_TRY(product(p, g, p.logits,
+                   element(sw_cuda_in(p.l, X), first * p.s.width, p.s.halves),
+                   sw_cuda_in(p.l, W)));
     e.rows = rows;
     e.label = p.all.label.from(first);
     e.row_loss = p.all.row_loss + first;
@@ -442,7 +472,8 @@ static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
     pass p = {};
     p.l = l;
     p.queue = queue;
-    p.s = sizes_of(&l->in[X].type, &l->in[W].type, l->n_in, a);
+    p.s = sizes_of(&l->in[X].type, &l->in[W].type,
+                   l->n_out > DX && l->out[DX].type.dtype == SW_BF16, l->n_in, a);
     p.at = scratch_layout_of(p.s, queue);
     p.scratch = static_cast<unsigned char *>(l->scratch);
     p.logits = reinterpret_cast<float *>(p.scratch + p.at.logits);

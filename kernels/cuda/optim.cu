@@ -812,6 +812,8 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_tile_update_scratch)
     }
     const sw_kernel_info check = {&info->out[0], nullptr, 1, 0, nullptr, 1, info->isa, 0, 0};
     const size_t looks = a->has_check != 0 ? sw_cuda_finite_scratch(&check, queue) : 0;
+    if (most == SIZE_MAX) /* no product of this type */
+        return SIZE_MAX;
     return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
 }
 

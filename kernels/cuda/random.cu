@@ -10,6 +10,7 @@ struct draw {
     float *y;
     const float *x; /* NULL: the numbers alone */
     int64_t n;
+    uint32_t first; /* counter */
     uint64_t seed;
     uint32_t stream;
     const sw_cuda_counters *counters;
@@ -36,7 +37,7 @@ static __device__ __forceinline__ void draw_at(const draw &d, const F &f, uint32
             y[k] = d.add && k < left ? d.y[from + k] : 0.0f;
         }
     }
-    sw_rng_words(words, d.seed, (uint32_t)block, d.stream, step, run);
+    sw_rng_words(words, d.seed, d.first + (uint32_t)block, d.stream, step, run);
     f(v, words, x);
     for (int k = 0; k < 4; k++)
         v[k] = d.add ? y[k] + v[k] : v[k];
@@ -60,6 +61,7 @@ static draw draw_of(const sw_launch *l, const sw_cuda_queue *queue)
     d.y = sw_cuda_out(l, 0);
     d.x = l->n_in > 0 ? sw_cuda_in(l, 0) : nullptr;
     d.n = sw_cuda_elements(&l->out[0].type);
+    d.first = (uint32_t)(l->first / 4);
     d.seed = l->seed;
     d.stream = l->stream;
     d.counters = queue->counters;

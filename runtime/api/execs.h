@@ -77,7 +77,8 @@ typedef struct {
                                  TILE, of each 32 of k: c = c + (e + o), e and o the chains of
                                  fma over the even and the odd ones. "base" rounds products
                                  and sums: the same bits unless a product over- or underflows.
-                                 SW_INVALID with SW_F32 */
+                                 SW_INVALID with SW_F32, and on a card, whose library has
+                                 an order of its own */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs.

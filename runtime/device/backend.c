@@ -105,9 +105,9 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
     out->on_device = NULL;
     out->kernel = choose != NULL ? choose(info) : plain;
     out->scratch_bytes = bytes != NULL ? bytes(info) : 0;
-    if (dtype == SW_BF16 && swi_goes_in_pieces(op, grad, info)) {
+    if (dtype == SW_BF16 && swi_goes_in_pieces(op, grad, info, false)) {
         out->kernel = swi_in_pieces;
-        out->scratch_bytes = swi_pieces_bytes(op, grad, info);
+        out->scratch_bytes = swi_pieces_bytes(op, grad, info, NULL);
     }
     return true;
 }

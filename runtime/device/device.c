@@ -6,6 +6,7 @@
 #include "runtime/base/module.h"
 #include "runtime/device/device.h"
 #include "runtime/device/device_module.h"
+#include "runtime/device/pieces.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
  * which is taken last. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static swi_device *devices;
+const sw_cuda_entry *swi_device_entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
 
 /* ---- faults ------------------------------------------------------------------------------ */
 
@@ -122,8 +124,8 @@ static sw_status parse(const char *name, int *ordinal)
     return SW_OK;
 }
 
-/* By the names of the module's table. */
-static sw_status fill_entries(swi_device *device, const sw_cuda_module *module)
+/* By the names of the module's table, once. */
+static sw_status fill_entries(const sw_cuda_module *module)
 {
     for (uint32_t i = 0; i < module->n_entries; i++) {
         const sw_cuda_entry *e = &module->entries[i];
@@ -136,7 +138,7 @@ static sw_status fill_entries(swi_device *device, const sw_cuda_module *module)
                     "CUDA module: entry %s, kernel %d: the library has no such kernel; install "
                     "both from one build",
                     e->op, e->which);
-        device->entries[op][e->which + 1] = e;
+        swi_device_entries[op][e->which + 1] = e;
     }
     return SW_OK;
 }
@@ -173,9 +175,7 @@ static sw_status create(swi_device **out, int ordinal)
     device->fusions = module->fusions;
     device->n_fusions = module->n_fusions;
     pthread_mutex_init(&device->lock, NULL);
-    sw_status status = fill_entries(device, module);
-    if (status == SW_OK)
-        status = open_card(device);
+    const sw_status status = open_card(device);
     if (status != SW_OK) {
         free_device(device);
         return status;
@@ -228,10 +228,10 @@ static void end_user(swi_device *device)
     pthread_mutex_unlock(&list_lock);
 }
 
-const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad)
+const sw_cuda_entry *swi_device_entry(uint32_t op, int grad)
 {
     const bool known = op < SW_OPS_INSIDE && grad >= -1 && grad < SWI_DEVICE_KERNELS - 1;
-    return known ? device->entries[op][grad + 1] : NULL;
+    return known ? swi_device_entries[op][grad + 1] : NULL;
 }
 
 const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first, uint32_t then)
@@ -315,10 +315,12 @@ static sw_status store(swi_device *d, sw_store **out, size_t bytes)
     return sw_store_device_create(out, bytes > 0 ? bytes : d->info.total_bytes, &d->memory);
 }
 
-/* The entries of the module are for float32. */
+/* The entries of the module are for float32, and go over bf16 in pieces. */
 static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
 {
-    return dtype == SW_F32 && swi_device_entry(device, op, grad) != NULL;
+    (void)device;
+    return swi_device_entry(op, grad) != NULL &&
+           (dtype == SW_F32 || swi_op_traits_of(op)->halves != SWI_HALVES_NONE);
 }
 
 static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,
@@ -326,11 +328,15 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
 {
     if (!has(target->device, op, grad, dtype))
         return false;
-    const sw_cuda_entry *entry = swi_device_entry(target->device, op, grad);
+    const sw_cuda_entry *entry = swi_device_entry(op, grad);
     out->kernel = NULL;
     out->on_device = entry->kernel;
     out->scratch_bytes =
         entry->scratch_bytes != NULL ? entry->scratch_bytes(info, target->compute) : 0;
+    if (dtype == SW_BF16 && swi_goes_in_pieces(op, grad, info, true)) {
+        out->on_device = swi_pieces_on_card;
+        out->scratch_bytes = swi_pieces_bytes(op, grad, info, target->compute);
+    }
     return true;
 }
 
@@ -384,6 +390,7 @@ sw_status swi_device_module(const sw_cuda_module **out)
                     path, module->abi, module->entry_size, sizeof(sw_cuda_entry),
                     module->api_size, sizeof(sw_cuda_api), module->fusion_size,
                     sizeof(sw_cuda_fusion));
+        SW_TRY(fill_entries(module));
         opened = module;
     }
     *out = opened;

@@ -26,7 +26,6 @@ struct swi_device {
     sw_cuda_queue queue;  /* of the copies below */
     bool faulted;
     char fault[512];
-    const sw_cuda_entry *entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
     const sw_cuda_fusion *fusions;
     uint32_t n_fusions;
 };
@@ -47,8 +46,10 @@ SW_MUST_USE sw_status swi_device_store(swi_device *device, sw_store **out, size_
 /* Has the device a kernel of the op (grad -1: forward) for float32? */
 bool swi_device_has(const swi_device *device, uint32_t op, int grad);
 
-/* A card's entry of an op's kernel; NULL where it has none. */
-const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
+/* The module's entry of an op's kernel, for every card; NULL where it has none, and before a
+ * card was opened. */
+const sw_cuda_entry *swi_device_entry(uint32_t op, int grad);
+extern const sw_cuda_entry *swi_device_entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
 
 /* A card's pair of these two forward ops; NULL where it has none. */
 const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first,

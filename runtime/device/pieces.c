@@ -3,12 +3,18 @@
  *
  * Threads take slots: runs of pieces, each with its own part of the scratch, in which a thread
  * widens, computes and rounds by itself. Where pieces add to one result (the gradient of a
- * weight), or are large, one goes after the other, and the threads share its kernel. */
+ * weight), or are large, one goes after the other, and the threads share its kernel.
+ *
+ * On a card pieces are larger and follow each other in the queue, and products go so as well:
+ * where the library takes factors of bf16 they are given to it, and masters rounded before;
+ * else its kernel gets float32 that was rounded. */
 #include "runtime/device/pieces.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "kernels/attrs.h"
 #include "kernels/dispatch.h"
+#include "runtime/device/device.h"
 #include <string.h>
 
 size_t swi_piece_bytes = 1 << 18;
@@ -19,7 +25,9 @@ enum {
     SLOTS = 8,       /* at most */
     MOST = 1 << 20,  /* bytes of all slots, where single units are large */
     LEAST = 1 << 14, /* bytes of widened operands that are not worth cutting */
-    SHARE = 4        /* of the widened operands at most one in so many is there at a time */
+    SHARE = 4,       /* of the widened operands at most one in so many is there at a time */
+    CARD = 128,      /* times the bytes of a piece on a card: one launch keeps it busy */
+    ALIGNED = 8      /* positions of a card's piece: numbers of bf16 in 16 bytes */
 };
 
 typedef struct {
@@ -27,12 +35,16 @@ typedef struct {
     int axis;                    /* whose length a piece changes; -1: its shape is (n, inner) */
     int64_t outer, count, inner; /* positions; elements of one */
     int64_t scale;               /* positions of a unit */
+    sw_dtype dtype;              /* that the kernel sees */
+    bool rounds;                 /* float32 that is rounded to bf16 and widened again */
     size_t offset, bytes;        /* in its slot, whole ones before all slots; bytes 0: it is
                                     used where it is */
 } part;
 
 typedef struct {
     swi_op_halves word;
+    const sw_cuda_queue *queue; /* NULL: of the CPU */
+    bool native;         /* a card's product: factors are bf16 */
     bool blocks;         /* an operand lies in blocks of sixteen images */
     int64_t units, each; /* of all; of a piece */
     int n;               /* operands */
@@ -85,9 +97,24 @@ static bool is_depthwise(const sw_type *w, const swi_conv_attrs *a)
     return w != NULL && w->shape.dim[0] == a->groups && w->shape.dim[1] == 1;
 }
 
-static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info)
+/* Is it a product, on a card? Its factors are rounded to bf16. */
+static bool has_factors(uint32_t op, int grad, const sw_kernel_info *info)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
+    return word == SWI_HALVES_CONV   ? is_product(weight_of(op, grad, info), info->attrs)
+           : word == SWI_HALVES_LOSS ? grad < 0
+                                     : (word == SWI_HALVES_PRODUCT || word == SWI_HALVES_ALIKE) &&
+                                           (grad < 0 || grad_of(op, grad)->n_operands > 1);
+}
+
+/* PRODUCT: no operand is cut. */
+static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, bool card)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    if (card && word != SWI_HALVES_CONV && has_factors(op, grad, info))
+        return op == SW_OP_linear         ? SWI_HALVES_ROWS
+               : word == SWI_HALVES_ALIKE ? SWI_HALVES_IMAGES
+                                          : SWI_HALVES_PRODUCT;
     if (word == SWI_HALVES_CONV)
         return is_depthwise(weight_of(op, grad, info), info->attrs) ? SWI_HALVES_CHANNELS
                                                                     : SWI_HALVES_GROUPS;
@@ -105,16 +132,18 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info)
     return SWI_HALVES_FLAT;
 }
 
-bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info)
+bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool card)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     bool any = false;
     for (int i = 0; i < info->n_in + info->n_out; i++)
         any |= type_of(info, i)->dtype == SW_BF16;
-    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE || word == SWI_HALVES_ALIKE)
+    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE)
         return false;
-    if (word == SWI_HALVES_MOVES)
-        return info->accumulate != 0;
+    if (word == SWI_HALVES_MOVES || card)
+        return word != SWI_HALVES_MOVES || info->accumulate != 0;
+    if (word == SWI_HALVES_ALIKE)
+        return false;
     if (word == SWI_HALVES_LOSS)
         return grad >= 0;
     if (word == SWI_HALVES_CONV)
@@ -165,6 +194,10 @@ static part part_of(const pieces *p, uint32_t op, int grad, const sw_kernel_info
     const bool weight = input_of(op, grad, info, i) > 0;
     part r = {.cut = true, .outer = 1, .scale = 1};
     switch (p->word) {
+    case SWI_HALVES_PRODUCT:
+        r.cut = false;
+        r.count = 1;
+        break;
     case SWI_HALVES_FLAT:
         if (!p->blocks || !swi_op(op)->random)
             return flat_part(t, sw_type_elements(lead));
@@ -204,6 +237,8 @@ static part part_of(const pieces *p, uint32_t op, int grad, const sw_kernel_info
             p->blocks && t->layout == SW_PLAIN && s->dim[0] == lead->shape.dim[0] ? BLOCK : 1;
     }
     r.inner = per(all, r.outer * r.count);
+    if (all == 0 && r.axis < 0) /* of no rows: they have a length */
+        r.inner = s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 1;
     return r;
 }
 
@@ -219,8 +254,7 @@ static int64_t range_of(const part *r, int64_t first, int64_t units, int64_t *fr
 static sw_type seen(const part *r, const sw_type *t, int64_t n)
 {
     sw_type type = *t;
-    if (t->dtype == SW_BF16)
-        type.dtype = SW_F32;
+    type.dtype = r->dtype;
     if (!r->cut)
         return type;
     if (r->axis < 0)
@@ -256,10 +290,12 @@ static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *
     const sw_grad_desc *g = grad_of(op, grad);
     size_t (*bytes)(const sw_kernel_info *) =
         g != NULL ? g->scratch_bytes : swi_op(op)->scratch_bytes;
+    sw_cuda_scratch_size *on_card =
+        p->queue != NULL ? swi_device_entry(op, grad)->scratch_bytes : NULL;
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info piece = *info;
     piece.threads = threads;
-    if (bytes == NULL)
+    if (p->queue != NULL ? on_card == NULL : bytes == NULL)
         return 0;
     for (int i = 0; i < p->n; i++) {
         int64_t from, n = range_of(&p->parts[i], first, units, &from);
@@ -270,7 +306,7 @@ static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *
     piece.in = types;
     piece.out = types + info->n_in;
     piece.attrs = attrs_of(p, op, info->attrs, units, &room);
-    return bytes(&piece);
+    return on_card != NULL ? on_card(&piece, p->queue) : bytes(&piece);
 }
 
 static int64_t at_least_one(int64_t n, int64_t most)
@@ -279,9 +315,33 @@ static int64_t at_least_one(int64_t n, int64_t most)
     return n > 1 ? n : 1;
 }
 
-static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
+/* What the kernel sees of operand i. A card's library adds a bias, and what was there, in
+ * float32: such a result is rounded after it. */
+static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info, int i,
+                part *r)
 {
-    *p = (pieces){.word = word_of(op, grad, info), .n = info->n_in + info->n_out};
+    const sw_type *t = type_of(info, i);
+    const bool in = i < info->n_in, half = t->dtype == SW_BF16;
+    const bool factor = p->queue != NULL && has_factors(op, grad, info) && in &&
+                        (half || (t->dtype == SW_F32 && t->shape.rank > 1)) &&
+                        (op != SW_OP_tile_update || i < 2);
+    const bool bias = op == SW_OP_linear && grad < 0 && info->n_in > 2;
+    const bool rounded =
+        !in && half && !bias && (info->accumulate >> (i - info->n_in) & 1u) == 0;
+    r->dtype = p->native && (factor || rounded) ? SW_BF16 : half ? SW_F32 : t->dtype;
+    r->rounds = factor && r->dtype == SW_F32 && !half;
+    if (r->dtype != t->dtype || r->rounds || (r->cut && r->outer > 1))
+        r->bytes = sw_dtype_bytes(r->dtype);
+}
+
+static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
+                    const sw_cuda_queue *queue, bool native)
+{
+    *p = (pieces){.word = word_of(op, grad, info, queue != NULL),
+                  .queue = queue,
+                  .native = native,
+                  .n = info->n_in + info->n_out};
+    p->units = p->word == SWI_HALVES_PRODUCT;
     const bool weights = p->word == SWI_HALVES_LOOKUP || p->word == SWI_HALVES_ROWS ||
                          p->word == SWI_HALVES_CHANNELS || p->word == SWI_HALVES_GROUPS;
     const sw_type *lead = type_of(info, main_of(op, grad, info, weights));
@@ -296,22 +356,20 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
         p->blocks |= type_of(info, i)->layout == SW_N16;
     for (int i = 0; i < p->n; i++) {
         part *r = &p->parts[i];
-        const sw_type *t = type_of(info, i);
         *r = part_of(p, op, grad, info, i, lead);
         const int64_t units = r->cut ? (r->count + r->scale - 1) / r->scale : 0;
         p->units = units > p->units ? units : p->units;
         sums |= !r->cut && i >= info->n_in;
-        if (t->dtype != SW_BF16 && (!r->cut || r->outer == 1))
-            continue;
-        r->bytes = t->dtype == SW_BF16 ? sw_dtype_bytes(SW_F32) : sw_dtype_bytes(t->dtype);
+        see(p, op, grad, info, i, r);
         unit += r->cut ? r->outer * r->scale * r->inner * (int64_t)r->bytes : 0;
     }
-    const int64_t most = (int64_t)swi_piece_bytes, all = p->units * unit;
-    const int64_t fair = all / SHARE > LEAST ? all / SHARE : LEAST;
+    const int64_t times = queue != NULL ? CARD : 1, all = p->units * unit;
+    const int64_t most = (int64_t)swi_piece_bytes * times, least = LEAST * times;
+    const int64_t fair = all / SHARE > least ? all / SHARE : least;
     const int64_t total = fair < most ? fair : most;
     p->each = at_least_one(total / SLOTS / unit, p->units);
     p->slots = 1;
-    if (!sums && all > most / SHARE) {
+    if (!sums && all > most / SHARE && queue == NULL) {
         const size_t slot = (size_t)(p->each * unit) + ask(p, op, grad, info, 0, p->each, 1);
         p->slots =
             (int)at_least_one((all / SHARE < MOST ? all / SHARE : MOST) / (int64_t)slot, SLOTS);
@@ -319,6 +377,8 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
     }
     if (p->slots == 1)
         p->each = at_least_one(total / unit, p->units);
+    if (queue != NULL && p->each > ALIGNED && p->each < p->units)
+        p->each -= p->each % ALIGNED;
     for (int i = 0; i < p->n; i++) {
         part *r = &p->parts[i];
         int64_t from;
@@ -337,48 +397,32 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
     p->kernel = full > rest ? full : rest;
 }
 
+/* queue: that a card's kernel is launched on; NULL: it is the CPU's. */
+static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
+                 const sw_cuda_queue *queue)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    const bool native = queue != NULL && queue->blas != NULL && word != SWI_HALVES_CONV &&
+                        word != SWI_HALVES_ALIKE && has_factors(op, grad, info);
+    plan_as(p, op, grad, info, queue, native);
+    if (p->kernel == SIZE_MAX) /* the library has no such product */
+        plan_as(p, op, grad, info, queue, false);
+}
+
 static size_t slot_bytes(const pieces *p)
 {
     return p->kernel_at + (p->slots > 1 ? sw_size_round(p->kernel) : p->kernel);
 }
 
-size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info)
+size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info,
+                        const sw_cuda_queue *queue)
 {
     pieces p;
-    plan(&p, op, grad, info);
+    plan(&p, op, grad, info, queue);
     return p.whole + (size_t)p.slots * slot_bytes(&p);
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
-
-/* Between an operand and its piece in scratch: positions [from, from + n) of it. */
-static void move(const sw_launch *l, const part *r, const sw_buffer *b, int64_t from, int64_t n,
-                 char *scratch, const sw_par *par, bool back)
-{
-    const size_t size = sw_dtype_bytes(b->type.dtype);
-    const int64_t run = n * r->inner;
-    for (int64_t o = 0; o < r->outer; o++) {
-        char *at = (char *)b->ptr + (size_t)((o * r->count + from) * r->inner) * size;
-        char *piece = scratch + r->offset + (size_t)(o * run) * r->bytes;
-        if (b->type.dtype != SW_BF16)
-            memcpy(back ? at : piece, back ? piece : at, (size_t)run * size);
-        else if (back)
-            sw_pointwise(l->isa)->round((uint16_t *)(void *)at, (const float *)(void *)piece,
-                                        run, par);
-        else
-            sw_pointwise(l->isa)->widen((float *)(void *)piece, (const uint16_t *)(void *)at,
-                                        run, par);
-    }
-}
-
-/* All of an operand that is not cut: as one run. */
-static part all_of(const part *r, const sw_buffer *b)
-{
-    part whole = *r;
-    whole.outer = whole.count = 1;
-    whole.inner = sw_type_elements(&b->type);
-    return whole;
-}
 
 static void row_major(sw_buffer *b)
 {
@@ -388,6 +432,26 @@ static void row_major(sw_buffer *b)
         b->stride[i] = step;
         step *= b->type.shape.dim[i];
     }
+}
+
+/* Positions [from, from + n) of an operand where they lie, or all of it. */
+static sw_buffer place_of(const part *r, const sw_buffer *b, int64_t from, int64_t n)
+{
+    const sw_shape *s = &b->type.shape;
+    sw_buffer at = *b;
+    int64_t step = r->inner;
+    if (!r->cut)
+        return at;
+    at.type = seen(r, &b->type, n);
+    at.type.dtype = b->type.dtype;
+    if (r->axis >= 0)
+        step = b->stride[r->axis];
+    else if (s->rank == 2 && s->dim[1] == r->inner) /* perhaps columns of a larger matrix */
+        step = at.stride[0] = b->stride[0];
+    else
+        row_major(&at);
+    at.ptr = (char *)b->ptr + (size_t)(from * step) * sw_dtype_bytes(b->type.dtype);
+    return at;
 }
 
 typedef struct {
@@ -402,11 +466,63 @@ static const sw_buffer *operand(const sw_launch *l, int i)
     return i < l->n_in ? &l->in[i] : &l->out[i - l->n_in];
 }
 
+/* Between operand i and its piece in scratch: positions [from, from + n) of it, or all. */
+static sw_status move(const job *j, int i, int64_t from, int64_t n, sw_buffer *piece,
+                      const sw_par *par, bool back)
+{
+    const part *r = &j->p->parts[i];
+    const sw_buffer *b = operand(j->l, i);
+    if (j->p->queue != NULL) {
+        sw_buffer at = place_of(r, b, from, n);
+        const swi_cast_attrs attrs = {r->rounds && !back ? SW_BF16 : SW_F32};
+        sw_launch cast = *j->l;
+        cast.in = back ? piece : &at;
+        cast.out = back ? &at : piece;
+        cast.n_in = cast.n_out = 1;
+        cast.attrs = &attrs;
+        cast.accumulate = 0;
+        return swi_device_entry(SW_OP_cast, -1)->kernel(&cast, j->p->queue);
+    }
+    const size_t size = sw_dtype_bytes(b->type.dtype);
+    const int64_t outer = r->cut ? r->outer : 1,
+                  run = r->cut ? n * r->inner : sw_type_elements(&b->type);
+    for (int64_t o = 0; o < outer; o++) {
+        char *at = (char *)b->ptr + (size_t)((o * r->count + from) * r->inner) * size;
+        char *to = (char *)piece->ptr + (size_t)(o * run) * r->bytes;
+        if (b->type.dtype != SW_BF16)
+            memcpy(back ? at : to, back ? to : at, (size_t)run * size);
+        else if (back)
+            sw_pointwise(j->l->isa)->round((uint16_t *)(void *)at, (const float *)(void *)to,
+                                           run, par);
+        else
+            sw_pointwise(j->l->isa)->widen((float *)(void *)to, (const uint16_t *)(void *)at,
+                                           run, par);
+    }
+    return SW_OK;
+}
+
 /* Is operand i's content needed before the kernel runs on a piece? */
 static bool is_read(const job *j, int i)
 {
     return i < j->l->n_in ? i >= 32 || (j->unread >> i & 1u) == 0
                           : (j->l->accumulate >> (i - j->l->n_in) & 1u) != 0;
+}
+
+/* What the kernel gets of operand i: in scratch, or where it is. */
+static sw_buffer given(const job *j, int i, char *scratch, int64_t from, int64_t n)
+{
+    const part *r = &j->p->parts[i];
+    const sw_buffer *b = operand(j->l, i);
+    sw_buffer at = *b;
+    if (b->ptr != NULL && r->bytes == 0 && j->p->queue != NULL)
+        return place_of(r, b, from, n);
+    at.type = seen(r, &b->type, images_of(r, &b->type, from, n));
+    row_major(&at);
+    if (b->ptr != NULL && r->bytes > 0)
+        at.ptr = (r->cut ? scratch : (char *)j->l->scratch) + r->offset;
+    else if (b->ptr != NULL && r->cut)
+        at.ptr = (char *)b->ptr + (size_t)(from * r->inner) * sw_dtype_bytes(b->type.dtype);
+    return at;
 }
 
 static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
@@ -419,21 +535,10 @@ static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
     sw_launch piece = *l;
     for (int i = 0; i < j->p->n; i++) {
         const part *r = &j->p->parts[i];
-        const sw_buffer *b = operand(l, i);
         int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
-        buffers[i] = *b;
-        buffers[i].type = seen(r, &b->type, images_of(r, &b->type, from, n));
-        row_major(&buffers[i]);
-        if (b->ptr == NULL)
-            continue;
-        if (r->bytes > 0) {
-            buffers[i].ptr = (r->cut ? scratch : (char *)l->scratch) + r->offset;
-            if (r->cut && is_read(j, i))
-                move(l, r, b, from, n, scratch, par, false);
-        } else if (r->cut) {
-            buffers[i].ptr =
-                (char *)b->ptr + (size_t)(from * r->inner) * sw_dtype_bytes(b->type.dtype);
-        }
+        buffers[i] = given(j, i, scratch, from, n);
+        if (r->bytes > 0 && r->cut && is_read(j, i) && buffers[i].ptr != NULL)
+            SW_TRY(move(j, i, from, n, &buffers[i], par, false));
         if (!r->cut && i >= l->n_in && first > 0)
             piece.accumulate |= 1u << (i - l->n_in);
         if (i == 0 && r->cut)
@@ -446,12 +551,15 @@ static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
     piece.par = par;
     piece.scratch = scratch + j->p->kernel_at;
     piece.scratch_bytes = j->p->kernel;
-    SW_TRY(g != NULL ? g->kernel(&piece) : swi_op(l->op)->forward(&piece));
+    if (j->p->queue != NULL)
+        SW_TRY(swi_device_entry(l->op, l->grad)->kernel(&piece, j->p->queue));
+    else
+        SW_TRY(g != NULL ? g->kernel(&piece) : swi_op(l->op)->forward(&piece));
     for (int i = l->n_in; i < j->p->n; i++) {
         const part *r = &j->p->parts[i];
         int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
-        if (r->bytes > 0 && r->cut && operand(l, i)->ptr != NULL)
-            move(l, r, operand(l, i), from, n, scratch, par, true);
+        if (r->bytes > 0 && r->cut && buffers[i].ptr != NULL)
+            SW_TRY(move(j, i, from, n, &buffers[i], par, true));
     }
     return SW_OK;
 }
@@ -467,33 +575,42 @@ static void run_slot(void *arg, int slot)
             run_piece(j, slot, i * each, n - i * each < each ? n - i * each : each);
 }
 
-sw_status swi_in_pieces(const sw_launch *l)
+sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue)
 {
     sw_type types[SWI_MAX_OPERANDS];
-    const sw_op_desc *desc = swi_op(l->op);
+    sw_launch l = *launch;
+    const sw_op_desc *desc = swi_op(l.op);
     sw_kernel_info info =
-        SW_INIT(.in = types, .out = types + l->n_in, .n_in = l->n_in, .n_out = l->n_out,
-                .attrs = l->attrs, .threads = l->par->n_threads, .isa = l->isa,
-                .accumulate = l->accumulate);
+        SW_INIT(.in = types, .out = types + l.n_in, .n_in = l.n_in, .n_out = l.n_out,
+                .attrs = l.attrs, .threads = queue != NULL ? 1 : l.par->n_threads, .isa = l.isa,
+                .accumulate = l.accumulate);
     pieces p;
-    for (int i = 0; i < l->n_in + l->n_out; i++)
-        types[i] = operand(l, i)->type;
-    plan(&p, l->op, l->grad, &info);
-    SW_ASSERT(p.whole + (size_t)p.slots * slot_bytes(&p) <= l->scratch_bytes);
-    job j = {l, &p, desc->unread != NULL ? desc->unread(&info, l->grad) : 0, {SW_OK}};
+    for (int i = 0; i < l.n_in + l.n_out; i++)
+        types[i] = operand(&l, i)->type;
+    plan(&p, l.op, l.grad, &info, queue);
+    SW_ASSERT(p.whole + (size_t)p.slots * slot_bytes(&p) <= l.scratch_bytes);
+    if (queue != NULL && has_factors(l.op, l.grad, &info))
+        l.order = SW_ORDER_CUDA;
+    const bool leaves = queue == NULL && desc->unread != NULL; /* a card's kernels read all */
+    job j = {&l, &p, leaves ? desc->unread(&info, l.grad) : 0, {SW_OK}};
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = pass * l->n_in; i < p.n; i++) {
-            const part whole = all_of(&p.parts[i], operand(l, i));
-            if (!p.parts[i].cut && p.parts[i].bytes > 0 && operand(l, i)->ptr != NULL &&
+        for (int i = pass * l.n_in; i < p.n; i++) {
+            sw_buffer whole = given(&j, i, NULL, 0, 0);
+            if (!p.parts[i].cut && p.parts[i].bytes > 0 && whole.ptr != NULL &&
                 (pass == 1 || is_read(&j, i)))
-                move(l, &whole, operand(l, i), 0, 1, l->scratch, l->par, pass == 1);
+                SW_TRY(move(&j, i, 0, 0, &whole, l.par, pass == 1));
         }
         if (pass == 0 && p.slots > 1)
-            l->par->run(l->par, run_slot, &j, p.slots);
+            l.par->run(l.par, run_slot, &j, p.slots);
         else if (pass == 0)
             run_slot(&j, 0);
         for (int i = 0; i < p.slots; i++)
             SW_TRY(j.status[i]);
     }
     return SW_OK;
+}
+
+sw_status swi_in_pieces(const sw_launch *launch)
+{
+    return swi_pieces_on_card(launch, NULL);
 }

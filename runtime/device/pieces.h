@@ -4,19 +4,23 @@
 #ifndef SW_PIECES_H
 #define SW_PIECES_H
 
+#include "kernels/cuda/table.h"
 #include "runtime/base/common.h"
 
 /* Bytes of widened operands at a time, or one unit where that is more; tests change it. */
 extern size_t swi_piece_bytes;
 
-/* Is this kernel of the op run so, where one of its operands is bf16? By the word of its line
- * in ops.def. */
-bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info);
+/* Is this kernel of the op run so, on the CPU or a card, where one of its operands is bf16? By
+ * the word of its line in ops.def. */
+bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool card);
 
-/* Its scratch: widened pieces, and what the kernel asks for on a piece. */
-size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info);
+/* Its scratch: widened pieces, and what the kernel asks for on a piece; of the queue on which a
+ * card's is launched, NULL on the CPU. */
+size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info,
+                        const sw_cuda_queue *queue);
 
 /* The launch's op and grad say which kernel it is. */
 sw_status swi_in_pieces(const sw_launch *launch);
+sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue);
 
 #endif

@@ -223,7 +223,9 @@ static sw_status select_isa(const sw_exec_opts *o, swi_target *target)
                 sw_isa_best());
     if (o->compute != SW_BF16)
         return SW_OK;
-    target->order = o->bf16_order;
+    target->order = target->device->backend->host_memory ? o->bf16_order : SW_ORDER_CUDA;
+    if (target->order == SW_ORDER_CUDA)
+        return SW_OK;
     if (target->order == SW_ORDER_NONE)
         target->order = (sw_cpu_bf16() & SW_BF16_AMX) != 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
     target->way = sw_order_way(target->order, bf16, &target->no_tiles);
@@ -306,8 +308,9 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
                     : "bf16_order must be 0, SW_ORDER_PAIR or "
                       "SW_ORDER_TILE (got %d)",
                 (int)opts.bf16_order);
-    if (opts.compute == SW_BF16 && !is_cpu(opts.device))
-        SW_FAIL(SW_UNSUPPORTED, "bf16 is there on cpu alone (got device '%s')", opts.device);
+    if (opts.bf16_order != SW_ORDER_NONE && !is_cpu(opts.device))
+        SW_FAIL(SW_INVALID, "bf16_order must be 0 on %s: its library has an order of its own",
+                opts.device);
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
     if ((opts.shards > 1 || opts.ranks != NULL) && !is_cpu(opts.device))

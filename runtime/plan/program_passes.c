@@ -4,6 +4,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "alloc/placement/placement.h"
+#include "runtime/device/pieces.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/pass.h"
@@ -664,7 +665,7 @@ static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
     if (first->grad >= 0 || then->grad >= 0 || first->phase != then->phase ||
-        !takes_over(t, first, then))
+        first->on_device == swi_pieces_on_card || !takes_over(t, first, then))
         return NULL;
     const sw_cuda_fusion *fusion =
         swi_device_fusion(swi_target_of(exec)->device, first->op, then->op);

@@ -271,6 +271,7 @@ sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scen
     opts.no_graphs = run->no_graphs;
     opts.sync_ops = run->sync_ops;
     opts.tf32 = run->tf32;
+    opts.compute = run->compute;
     opts.no_inplace = run->no_inplace;
     opts.profile = run->profile;
     sw_exec *exec = NULL;

@@ -38,6 +38,7 @@ typedef struct {
     const char *device; /* NULL: the CPU */
     int steps;
     bool immediate, no_graphs, sync_ops, tf32, no_inplace;
+    sw_dtype compute;
     bool vary;           /* another rate for each step */
     sw_profile *profile; /* NULL: none */
     sw_plan_info *plan;  /* gets the plan of a step, before the first, where it is set */

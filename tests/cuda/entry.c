@@ -1,11 +1,13 @@
 #include "tests/cuda/entry.h"
 #include "alloc/base/poison.h"
+#include "kernels/halves.h"
 #include "kernels/rng.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 
 /* Relative to the largest element: sums of both sides are in other orders. */
 #define TOLERANCE 3e-6
+#define OF_HALVES 0x1p-6 /* two steps of bf16, to which sums that differ a little may be rounded */
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -234,7 +236,8 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias, bool on_device
                 .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = r->attrs,
                 .accumulate = r->accumulate, .par = &one_thread, .isa = SW_ISA_BASE,
                 .seed = SEED, .stream = STREAM, .step = on_device ? 0 : first_counters.step,
-                .run = on_device ? 0 : first_counters.run);
+                .run = on_device ? 0 : first_counters.run, .op = r->op, .grad = r->grad,
+                .order = on_device ? SW_ORDER_NONE : r->order);
 }
 
 /* Element i of a buffer's bytes as a number. */
@@ -245,6 +248,8 @@ static double number_at(const sw_buffer *b, int64_t i)
         return ((const double *)b->ptr)[i];
     case SW_I32:
         return (double)((const int32_t *)b->ptr)[i];
+    case SW_BF16:
+        return (double)sw_bf16_widen(((const uint16_t *)b->ptr)[i]);
     case SW_U8:
         return (double)((const uint8_t *)b->ptr)[i];
     case SW_U16:
@@ -256,7 +261,7 @@ static double number_at(const sw_buffer *b, int64_t i)
 
 static bool is_float(const sw_buffer *b)
 {
-    return b->type.dtype == SW_F32 || b->type.dtype == SW_F64;
+    return b->type.dtype == SW_F32 || b->type.dtype == SW_F64 || b->type.dtype == SW_BF16;
 }
 
 /* The elements of an output against the CPU's. */
@@ -272,7 +277,10 @@ static void close_to(const sw_entry_run *r, int o, const sw_buffer *got, const s
         const double g = number_at(got, place_of(got, i)),
                      w = number_at(want, place_of(want, i));
         const double factor = r->factor > 0.0 ? r->factor : 1.0;
-        const double allowed = is_float(want) ? TOLERANCE * factor * most : 0.0;
+        const double allowed = 
+            !is_float(want) ? 0.0
+            : r->op != 0    ? OF_HALVES * most
+                            : TOLERANCE * factor * most;
         if (!(fabs(g - w) <= allowed || g == w || (g != g && w != w))) {
             SW_CHECK(false, "%s: output %d, element %lld of %lld: %.9g, the CPU has %.9g",
                      r->label, o, (long long)i, (long long)n, g, w);

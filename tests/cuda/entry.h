@@ -41,6 +41,9 @@ typedef struct {
     double factor;                /* of the tolerance; 0: 1 */
     double terms; /* results are sums of numbers of that size that cancel; 0: they do not */
     bool refused; /* the entry has no kernel for these layouts, and says so */
+    uint32_t op;  /* of pieces, which find their kernel by it, with the order of its sums */
+    int grad;
+    sw_bf16_order order;
 } sw_entry_run;
 
 /* The op's forward kernel (which < 0) or a gradient kernel, and the entry; without operands. */

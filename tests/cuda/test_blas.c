@@ -1,6 +1,7 @@
 /* Products by cuBLASLt (runtime/device/cuda/blas.c) over the fake of it: what they are, what is
  * left to own kernels, what is asked when, and what becomes of failures. */
 #include "kernels/cuda/gemm.h"
+#include "kernels/halves.h"
 #include "runtime/device/cuda/host.h"
 #include "runtime/stepwell.h"
 #include "tests/cuda/test_fake.h"
@@ -81,6 +82,8 @@ static sw_status runs(const sw_cuda_product *g, size_t bytes)
 typedef struct {
     int m, n, k, batch, gap; /* gap: numbers between lines */
     bool a_turned, b_turned, one_b, bias, add;
+    bool halves, half_c;
+    int odd; /* numbers of bf16 before A */
 } how;
 
 static sw_cuda_product product_of(const how *h)
@@ -93,6 +96,8 @@ static sw_cuda_product product_of(const how *h)
     g.p.a = t.dev[A], g.p.b = t.dev[B], g.p.c = t.dev[C];
     g.bias = h->bias ? t.dev[BIAS] : NULL;
     g.p.accumulate = h->add;
+    g.halves = h->halves, g.half_c = h->half_c;
+    g.p.a = (const float *)(const void *)((const char *)t.dev[A] + 2 * h->odd);
     if (h->batch > 1) {
         g.p.n_results = 1;
         g.p.result[0] = h->batch;
@@ -102,14 +107,22 @@ static sw_cuda_product product_of(const how *h)
     return g;
 }
 
-static double expected(const sw_products *p, const float *bias, int64_t r, int64_t i, int64_t j)
+static double number(int operand, int64_t i, bool half)
 {
+    const float x = t.host[operand][i];
+    return (double)(half ? sw_bf16_widen(sw_bf16_round(x)) : x);
+}
+
+static double expected(const sw_cuda_product *g, int64_t r, int64_t i, int64_t j)
+{
+    const sw_products *p = &g->p;
+    const float *bias = g->bias;
     double sum = bias != NULL ? (double)t.host[BIAS][j] : 0.0;
     if (p->accumulate)
         sum += (double)t.host[C][(r * p->m + i) * p->n + j];
     for (int64_t k = 0; k < p->k; k++)
-        sum += (double)t.host[A][r * p->result_a[0] + i * p->a_row + k * p->a_col] *
-               (double)t.host[B][r * p->result_b[0] + k * p->b_row + j * p->b_col];
+        sum += number(A, r * p->result_a[0] + i * p->a_row + k * p->a_col, g->halves) *
+               number(B, r * p->result_b[0] + k * p->b_row + j * p->b_col, g->halves);
     return sum;
 }
 
@@ -119,6 +132,16 @@ static void compare(const char *what, const sw_cuda_product *g)
     const int64_t results = p->n_results > 0 ? p->result[0] : 1;
     cudaStream_t s = t.queue.stream;
     GOOD(cudaMemcpyAsync(t.dev[C], t.host[C], ROOM * sizeof(float), cudaMemcpyHostToDevice, s));
+    for (int f = A; f <= B; f++) {
+        uint16_t *halves = (uint16_t *)(void *)t.out;
+        for (int64_t e = 0; e < ROOM && g->halves; e++)
+            halves[e] = sw_bf16_round(t.host[f][e]);
+        const void *at = f == A ? (const void *)p->a : p->b;
+        GOOD(cudaMemcpyAsync((void *)(uintptr_t)at, g->halves ? (const void *)halves : t.host[f],
+                             (ROOM - 8) * (g->halves ? sizeof *halves : sizeof(float)),
+                             cudaMemcpyHostToDevice, s));
+        GOOD(cudaStreamSynchronize(s));
+    }
     const uint64_t before = counted().matmuls;
     if (!SW_CHECK(runs(g, asks(g)) == SW_OK, "%s: %s", what, sw_last_error()))
         return;
@@ -126,11 +149,16 @@ static void compare(const char *what, const sw_cuda_product *g)
     GOOD(cudaMemcpyAsync(t.out, t.dev[C], ROOM * sizeof(float), cudaMemcpyDeviceToHost, s));
     GOOD(cudaStreamSynchronize(s));
     for (int64_t e = 0; e < ROOM; e++) {
-        const double want = e < results * p->m * p->n ? expected(p, g->bias, e / (p->m * p->n),
-                                                                 e / p->n % p->m, e % p->n)
-                                                      : (double)t.host[C][e];
-        if (!SW_CHECK(fabs((double)t.out[e] - want) < 2e-5, "%s: element %d is %g for %g", what,
-                      (int)e, (double)t.out[e], want))
+        const bool made = e < results * p->m * p->n;
+        const double want = made ? expected(g, e / (p->m * p->n), e / p->n % p->m, e % p->n)
+                                 : (double)t.host[C][e];
+        const double is =
+            (double)(g->half_c ? sw_bf16_widen(((const uint16_t *)(const void *)t.out)[e])
+                               : t.out[e]);
+        if (g->half_c && !made)
+            return;
+        if (!SW_CHECK(fabs(is - want) < (g->half_c ? 0x1p-8 * fabs(want) + 1e-6 : 2e-5),
+                      "%s: element %d is %g for %g", what, (int)e, is, want))
             return;
     }
 }
@@ -152,6 +180,13 @@ SW_TEST("products are what they are")
         {6, 1, 8, 1, 0, true, false, false, false, false},
         {6, 9, 1, 1, 0, false, false, false, false, true},
         {1, 1, 1, 1, 0, false, false, false, true, true},
+        /* of bf16: y = x w^T + b, dx, dw, batches; at odd addresses too */
+        {16, 8, 12, 1, 0, false, true, false, true, false, true, false, 0},
+        {16, 12, 8, 1, 0, false, false, false, false, true, true, false, 1},
+        {16, 12, 8, 1, 0, false, false, false, false, false, true, true, 0},
+        {8, 12, 16, 1, 4, true, true, false, false, false, true, true, 3},
+        {12, 20, 100, 3, 0, true, true, false, false, true, true, false, 0},
+        {4, 6, 8, 5, 4, true, false, true, false, false, true, true, 4},
     };
     begin();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

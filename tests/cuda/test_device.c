@@ -435,15 +435,15 @@ CARDS_TEST(look_up_entries, "entries are found by op and kernel", false)
 {
     (void)f;
     swi_device *d = card("cuda");
-    const sw_cuda_entry *forward = swi_device_entry(d, SW_OP_tanh, -1);
+    const sw_cuda_entry *forward = swi_device_entry(SW_OP_tanh, -1);
     CU_ASSERT(forward != NULL && strcmp(forward->op, "tanh") == 0 && forward->which == -1);
-    const sw_cuda_entry *grad = swi_device_entry(d, SW_OP_linear, 1);
+    const sw_cuda_entry *grad = swi_device_entry(SW_OP_linear, 1);
     CU_ASSERT(grad != NULL && strcmp(grad->op, "linear") == 0 && grad->which == 1);
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, 1)); /* it has one gradient */
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, -2));
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, SWI_DEVICE_KERNELS));
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OPS_INSIDE, -1));
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, UINT32_MAX, -1));
+    CU_ASSERT_PTR_NULL(swi_device_entry(SW_OP_tanh, 1)); /* it has one gradient */
+    CU_ASSERT_PTR_NULL(swi_device_entry(SW_OP_tanh, -2));
+    CU_ASSERT_PTR_NULL(swi_device_entry(SW_OP_tanh, SWI_DEVICE_KERNELS));
+    CU_ASSERT_PTR_NULL(swi_device_entry(SW_OPS_INSIDE, -1));
+    CU_ASSERT_PTR_NULL(swi_device_entry(UINT32_MAX, -1));
     swi_device_close(d);
 }
 

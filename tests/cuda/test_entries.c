@@ -2,8 +2,11 @@
  * descriptor has: as they stand, grown along their first and last axes, images in blocks,
  * strided operands, addresses that allow no wide access, odd numbers, with and without what is
  * added to, in place where the descriptor allows it. */
+#include "kernels/halves.h"
 #include "kernels/noise.h"
 #include "kernels/rng.h"
+#include "runtime/device/device.h"
+#include "runtime/device/pieces.h"
 #include "runtime/verify/op_check.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
@@ -241,6 +244,103 @@ static double terms_of(const swi_check *c)
     return 0.0;
 }
 
+/* ---- in bf16 ----------------------------------------------------------------------------- */
+
+static uint32_t halves_op;
+static int halves_grad;
+static uint32_t n_halves;
+
+static size_t pieces_bytes(const sw_kernel_info *info, const sw_cuda_queue *queue)
+{
+    return swi_pieces_bytes(halves_op, halves_grad, info, queue);
+}
+static size_t cpu_pieces_bytes(const sw_kernel_info *info)
+{
+    return swi_pieces_bytes(halves_op, halves_grad, info, NULL);
+}
+
+/* Which inputs of the forward op are bf16, and which of its results. */
+static bool half_in(uint32_t op, int i)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    const bool weighs = op == SW_OP_linear || op == SW_OP_linear_ce ||
+                        word == SWI_HALVES_ROWS || word == SWI_HALVES_LOOKUP ||
+                        word == SWI_HALVES_GROUPS || word == SWI_HALVES_CONV ||
+                        word == SWI_HALVES_CHANNELS;
+    return !(weighs && i > 0) && !(word == SWI_HALVES_LOOKUP && i == 0);
+}
+static bool half_out(uint32_t op, const sw_op_desc *d, int i)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    return word == SWI_HALVES_LOSS ? i == d->n_out : word != SWI_HALVES_READS && i < d->n_out;
+}
+
+static void round_buffer(sw_buffer *b, size_t shift)
+{
+    sw_type type = b->type;
+    type.dtype = SW_BF16;
+    int64_t n = 1; /* places that it reaches */
+    for (int i = 0; i < type.shape.rank; i++)
+        n = type.shape.dim[i] == 0 ? 0 : n + (type.shape.dim[i] - 1) * b->stride[i];
+    uint16_t *to = sw_entry_block((size_t)n * sizeof *to, shift * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = sw_bf16_round(((const float *)b->ptr)[i]);
+    b->ptr = to;
+    b->type = type;
+}
+
+/* The same launch with numbers of bf16, in pieces: bits of the CPU's where the entry has them,
+ * else numbers that are near. in, out: those that are bf16. */
+static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32_t in,
+                           uint32_t out)
+{
+    sw_entry_run r = *as;
+    sw_cuda_entry entry = *as->entry;
+    sw_type in_type[SW_ENTRY_OPERANDS], out_type[SW_ENTRY_OPERANDS];
+    for (int i = 0; i < r.n_in; i++) {
+        if ((in >> i & 1u) != 0 && r.in[i].type.dtype == SW_F32)
+            round_buffer(&r.in[i], r.shift);
+        in_type[i] = r.in[i].type;
+    }
+    for (int i = 0; i < r.n_out; i++) {
+        if ((out >> i & 1u) != 0 && r.out[i].type.dtype == SW_F32 && r.out[i].ptr != NULL)
+            round_buffer(&r.out[i], r.shift);
+        out_type[i] = r.out[i].type;
+    }
+    const bool strides = swi_op_traits_of(op)->halves >= SWI_HALVES_PRODUCT;
+    for (int i = 0; i < r.n_in + r.n_out; i++) {
+        const sw_buffer *b = i < r.n_in ? &r.in[i] : &r.out[i - r.n_in];
+        if (b->type.layout != SW_PLAIN || (!strides && !is_packed(b)))
+            return;
+    }
+    const sw_kernel_info info = {in_type, out_type, r.n_in, r.n_out,
+                                 r.attrs, 1,        SW_ISA_BASE, r.accumulate};
+    if (!swi_goes_in_pieces(op, grad, &info, true))
+        return;
+    if (swi_goes_in_pieces(op, grad, &info, false)) {
+        r.kernel = swi_in_pieces;
+        r.scratch_bytes = cpu_pieces_bytes;
+    }
+    entry.kernel = swi_pieces_on_card;
+    entry.scratch_bytes = pieces_bytes;
+    r.entry = &entry;
+    r.op = halves_op = op;
+    r.grad = halves_grad = grad;
+    r.order = SW_ORDER_PAIR;
+    r.label = sw_textf("%s, bf16", as->label);
+    for (int i = 0; i < r.n_out; i++)
+        r.alias[i] = -1;
+    for (uint32_t i = 0; i < sw_side_module()->n_entries; i++) {
+        const sw_cuda_entry *e = &sw_side_module()->entries[i];
+        uint32_t to = 0;
+        while (to < SW_OPS_INSIDE && strcmp(swi_op(to)->name, e->op) != 0)
+            to++;
+        swi_device_entries[to][e->which + 1] = e;
+    }
+    n_halves++;
+    sw_entry_compare(&r);
+}
+
 /* Leaves the CPU's outputs in f->out. */
 static void forward_case(swi_check *c, const variant *v, const char *label, sw_entry_run *f)
 {
@@ -267,6 +367,11 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
     }
     forward_types(c, f, types);
     f->n_out = d->n_out + d->n_extra;
+    uint32_t in = 0, out = 0; /* bf16 */
+    for (int i = 0; i < f->n_in; i++)
+        in |= (uint32_t)half_in(c->id, i) << i;
+    for (int i = 0; i < f->n_out; i++)
+        out |= (uint32_t)half_out(c->id, d, i) << i;
     f->kernel = kernel_of(d->forward, d->select, f, types);
     f->scratch_bytes = d->scratch_bytes;
     f->entry = sw_side_entry(d->name, SW_CUDA_FORWARD);
@@ -285,8 +390,14 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
             f->accumulate = 1;
             fill_outputs(f, types);
             sw_entry_compare(f);
+            fill_outputs(f, types);
+            compare_halves(c->id, -1, f, in, out);
             f->accumulate = 0;
         }
+    }
+    if (f->entry->kernel != NULL && !f->refused) {
+        fill_outputs(f, types);
+        compare_halves(c->id, -1, f, in, out);
     }
     if (f->entry->kernel != NULL) {
         compare_places(f, types, d->inplace);
@@ -297,11 +408,14 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
 }
 
 /* The operands of gradient kernel g; false where the op has none of it with these inputs. */
-static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, sw_entry_run *r)
+static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, sw_entry_run *r,
+                              uint32_t *halves)
 {
     const sw_grad_desc *d = &c->desc->grads[g];
     for (int k = 0; k < d->n_operands; k++) {
         const int i = d->operands[k] & 0xff, kind = d->operands[k] & 0xf00;
+        const bool half = kind == SW_IN(0) ? half_in(c->id, i) : half_out(c->id, c->desc, i);
+        *halves |= (uint32_t)half << r->n_in;
         if (kind == SW_IN(0)) {
             if (i < f->n_in)
                 r->in[r->n_in++] = f->in[i];
@@ -330,11 +444,14 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     no_alias(&r);
     r.terms = f->terms;
     r.entry = sw_side_entry(c->desc->name, g);
-    if (r.entry == NULL || !gradient_operands(c, f, g, &r))
+    uint32_t in = 0, out = 0; /* bf16 */
+    if (r.entry == NULL || !gradient_operands(c, f, g, &r, &in))
         return;
     r.n_out = d->n_makes;
     for (int k = 0; k < d->n_makes; k++)
         types[k] = f->in[d->makes[k]].type;
+    for (int k = 0; k < d->n_makes; k++)
+        out |= (uint32_t)half_in(c->id, d->makes[k]) << k;
     r.kernel = kernel_of(d->kernel, d->select, &r, types);
     r.scratch_bytes = d->scratch_bytes;
     const uint32_t all = (1u << d->n_makes) - 1u;
@@ -342,14 +459,17 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     for (int m = 0; m < (all == 1 ? 2 : 4); m++) {
         r.accumulate = masks[m];
         compare_places(&r, types, d->inplace);
+        fill_outputs(&r, types);
+        if (!r.refused)
+            compare_halves(c->id, g, &r, in, out);
     }
     if ((c->desc->skips >> g & 1u) != 0) {
         /* Without some of its gradients: every mask of them. */
         r.accumulate = 0;
-        for (uint32_t out = 1; out + 1 < 1u << r.n_out; out++) {
+        for (uint32_t none = 1; none + 1 < 1u << r.n_out; none++) {
             fill_outputs(&r, types);
             for (int o = 0; o < r.n_out; o++)
-                if ((out >> o & 1u) != 0)
+                if ((none >> o & 1u) != 0)
                     r.out[o].ptr = NULL;
             sw_entry_compare(&r);
         }

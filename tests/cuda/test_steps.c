@@ -127,12 +127,16 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
 /* With products by the library, and by own kernels alone. */
 SW_TEST("warm steps take nothing and wait for nothing")
 {
-    for (int i = 0; i < 2 * sw_n_scenes; i++) {
-        const sw_scene *s = &sw_scenes[i / 2];
+    for (int i = 0; i < 4 * sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i / 4];
         sw_fake_card_new(&(sw_fake_card){.no_products = i % 2 == 1}, 0);
         warm w = {.scene = s->name};
-        const sw_scene_run run = {
-            .device = "cuda", .steps = STEPS, .plan = &w.plan, .after = look, .context = &w};
+        const sw_scene_run run = {.device = "cuda",
+                                  .steps = STEPS,
+                                  .compute = i % 4 < 2 ? SW_F32 : SW_BF16,
+                                  .plan = &w.plan,
+                                  .after = look,
+                                  .context = &w};
         CU_ASSERT_EQUAL(sw_scene_train(s, &run, NULL), SW_OK);
     }
 }
@@ -197,13 +201,14 @@ static void note_failed(void *failed)
 
 /* Two steps with call k failing; false: there is no call k. */
 static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool immediate,
-                        uint64_t k, int error, sw_status want)
+                        sw_dtype compute, uint64_t k, int error, sw_status want)
 {
     const sw_fake_api *f = sw_fake_card_new(card, 0);
     const uint64_t blocks = sw_heap_blocks();
     sw_scene_end end;
     const char *before = NULL; /* what failed before all was given back */
     const sw_scene_run run = SW_INIT(.device = "cuda", .steps = 2, .immediate = immediate,
+                                     .compute = compute,
                                      .leaving = note_failed, .context = &before);
     f->fail(NULL, k, error);
     const sw_status status = sw_scene_train(scene, &run, &end);
@@ -239,14 +244,16 @@ SW_TEST("every call fails once")
         sw_fake_card card;
         uint64_t step;
         bool immediate;
-    } ways[] = {{"mlp", {0}, 13, false},
-                {"mlp", {0}, 59, true},
-                {"mlp", {.cannot_map = true}, 59, false},
-                {"lenet5", {0}, 41, false}};
+        sw_dtype compute;
+    } ways[] = {{"mlp", {0}, 13, false, SW_F32},
+                {"mlp", {0}, 59, true, SW_F32},
+                {"mlp", {.cannot_map = true}, 59, false, SW_F32},
+                {"lenet5", {0}, 41, false, SW_F32},
+                {"mlp", {0}, 41, true, SW_BF16}};
     for (uint64_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
         const sw_scene *scene = sw_scene_of(ways[i / 2].scene);
         uint64_t k = i * 3;
-        while (one_failure(scene, &ways[i / 2].card, ways[i / 2].immediate, k,
+        while (one_failure(scene, &ways[i / 2].card, ways[i / 2].immediate, ways[i / 2].compute, k,
                            kinds[i % 2].error, kinds[i % 2].want))
             k += sw_tests_full() ? 1 : 2 * ways[i / 2].step;
         CU_ASSERT(k > 50);

@@ -144,7 +144,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     }
     for (int i = 0; i < n_in + n_made; i++)
         types[i] = half[i].type;
-    const bool pieces = swi_goes_in_pieces(s->op, grad, &info);
+    const bool pieces = swi_goes_in_pieces(s->op, grad, &info, false);
     if (!pieces &&
         (order == SW_ORDER_NONE || swi_op_traits_of(s->op)->halves == SWI_HALVES_MOVES))
         return;
@@ -167,7 +167,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     size_t (*bytes)(const sw_kernel_info *) =
         g != NULL ? g->scratch_bytes : s->desc->scratch_bytes;
     sw_kernel *kernel = g != NULL ? g->kernel : s->desc->forward;
-    l.scratch_bytes = pieces          ? swi_pieces_bytes(s->op, grad, &info)
+    l.scratch_bytes = pieces          ? swi_pieces_bytes(s->op, grad, &info, NULL)
                       : bytes != NULL ? bytes(&info)
                                       : 0;
     l.scratch = aligned_alloc(64, (l.scratch_bytes + 127) / 64 * 64);

@@ -137,8 +137,9 @@ SW_TEST("what cannot be is refused by name")
     REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_BF16,
                                            .bf16_order = (sw_bf16_order)3)),
             SW_INVALID, "bf16_order must be 0, SW_ORDER_PAIR or SW_ORDER_TILE (got 3)");
-    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_BF16, .device = "cuda")),
-            SW_UNSUPPORTED, "bf16 is there on cpu alone");
+    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_BF16, .device = "cuda",
+                                           .bf16_order = SW_ORDER_PAIR)),
+            SW_INVALID, "bf16_order must be 0 on cuda");
     exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = SW_BF16));
     const sw_run_args args = SW_OPTS(sw_run_args, .fn = unknown);
     net *n = net_new(false, NULL);

@@ -45,9 +45,9 @@ static sw_buffer buffer_of(void *at, int64_t rows, int64_t cols)
     return b;
 }
 
-static sw_status entry_of(const card *c, const work *w, const sw_cuda_entry **out)
+static sw_status entry_of(const work *w, const sw_cuda_entry **out)
 {
-    *out = swi_device_entry(c->device, w->op, w->grad);
+    *out = swi_device_entry(w->op, w->grad);
     if (*out == NULL)
         SW_FAIL(SW_UNSUPPORTED, "the module has no kernel %d of op %u", w->grad, w->op);
     return SW_OK;
@@ -76,7 +76,7 @@ static sw_status measure_work(card *c, const work *w, cli_summary *out)
     const sw_cuda_api *api = c->device->api;
     const sw_cuda_entry *entry;
     cli_times times;
-    SW_TRY(entry_of(c, w, &entry));
+    SW_TRY(entry_of(w, &entry));
     SW_TRY(make_scratch(c, w, entry));
     SW_TRY(cli_times_init(&times, (uint64_t)o.steps));
     const sw_launch launch =

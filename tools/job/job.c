@@ -733,20 +733,21 @@ int job_check_ranks(const job_opts *o)
         by, n);
 }
 
-/* The note of the training, "bf16 pair", in the file of parameters; there is none for f32. */
+/* The note of the training, "bf16 pair", in the file of parameters; there is none for f32. The
+ * order of a card is no other device's. */
 static int take_precision(job_opts *o, const char *params)
 {
     char noted[32];
     CLI_LIBRARY(sw_params_note(params, JOB_PRECISION_KEY, noted, sizeof noted), true);
-    const bool pair = strcmp(noted, "bf16 pair") == 0;
-    if (!pair && strcmp(noted, "bf16 tile") != 0)
+    const bool pair = strcmp(noted, "bf16 pair") == 0, cuda = strcmp(noted, "bf16 cuda") == 0;
+    if (!pair && !cuda && strcmp(noted, "bf16 tile") != 0)
         return *noted == '\0'
                    ? CLI_GO
                    : cli_error(CLI_DAMAGED,
-                               "%s: precision must be bf16 pair or bf16 tile (got '%s')",
+                               "%s: precision must be bf16 pair, tile or cuda (got '%s')",
                                params, noted);
     o->precision = precision_words[1];
-    if (o->bf16_order == NULL)
+    if (o->bf16_order == NULL && !cuda && !job_on_device(o))
         o->bf16_order = pair ? "pair" : "tile";
     return CLI_GO;
 }
@@ -766,13 +767,19 @@ int job_precision(job_opts *o, const char *params)
                    ? CLI_GO
                    : cli_error(CLI_USAGE,
                                "--bf16-order has no effect without --precision bf16");
-    if (job_on_device(o))
-        return cli_error(CLI_USAGE, "--precision bf16 is there on cpu alone (got --device %s)",
-                         o->device);
     if (o->method == JOB_ES)
         return cli_error(CLI_USAGE,
                          "--precision bf16: es computes in f32 alone, since its noise "
                          "is made of float32 numbers");
+    if (job_on_device(o)) {
+        if (o->bf16_order != NULL && strcmp(o->bf16_order, "auto") != 0)
+            return cli_error(CLI_USAGE,
+                             "--bf16-order %s is there on the CPU alone: with --device %s the "
+                             "order is that of its library",
+                             o->bf16_order, o->device);
+        o->bf16_order = "cuda";
+        return CLI_GO;
+    }
     o->order_auto = o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0;
     if (o->order_auto)
         o->bf16_order = (sw_cpu_bf16() & SW_BF16_AMX) != 0 ? "tile" : "pair";
@@ -784,6 +791,8 @@ const char *job_precision_words(const job *j)
 {
     static char text[160];
     const swi_target *target = swi_target_of(j->exec);
+    if (target->order == SW_ORDER_CUDA)
+        return ", bf16, products in the order of the card";
     if (target->order != SW_ORDER_NONE)
         snprintf(text, sizeof text, ", bf16 in %s order, products by %s%s%s%s",
                  target->order == SW_ORDER_TILE ? "tile" : "pair",

@@ -7,7 +7,7 @@
  *
  * Strides that a plan did not know are asked for at their first launch, with the scratch that
  * is there. Products that the library cannot do, or that begin at an odd address, are left to
- * gemm.cu. */
+ * gemm.cu; for factors of bf16 an algorithm is asked that takes the address. */
 #include "kernels/cuda/gemm.h"
 #include "runtime/device/cuda/host.h"
 #include <cublasLt.h>
@@ -17,7 +17,7 @@ enum {
     FIRST_RECORDS = 64,
     ALIGN_WORKSPACE = 256,
     ALIGN_SCRATCH = 64,  /* of what a launch is given */
-    ALIGN_OPERANDS = 16, /* what algorithms are chosen for */
+    ALIGN_OPERANDS = 16, /* what algorithms are chosen for, but of bf16 at odd addresses */
     MOST_WORKSPACE = 32 << 20
 };
 
@@ -31,7 +31,8 @@ typedef struct {
 typedef struct {
     factor a, b;
     int64_t m, n, k, batch;
-    int64_t bias, tf32;
+    int64_t bias, tf32, halves, half_c;
+    uint64_t align; /* of all operands: 16, or less where factors are bf16 */
     uint64_t limit; /* of the workspace */
 } shape;
 
@@ -81,14 +82,17 @@ static bool factor_of(factor *f, int64_t lines, int64_t line, int64_t depth, int
 
 /* false: none of the library's. */
 static bool shape_of(shape *s, const sw_cuda_queue *queue, const sw_cuda_product *g,
-                     size_t limit)
+                     uintptr_t align, size_t limit)
 {
     const sw_products *p = &g->p;
     memset(s, 0, sizeof *s);
     s->m = p->m, s->n = p->n, s->k = p->k;
     s->batch = p->n_results > 0 ? p->result[0] : 1;
     s->bias = g->bias != NULL;
-    s->tf32 = (queue->flags & SW_CUDA_TF32) != 0;
+    s->tf32 = !g->halves && (queue->flags & SW_CUDA_TF32) != 0;
+    s->halves = g->halves;
+    s->half_c = g->half_c;
+    s->align = align;
     s->limit = limit;
     if (p->n_results > 1 || p->n_sums > 0 || p->m == 0 || p->n == 0 || p->k == 0 ||
         s->batch == 0 || s->batch > INT32_MAX)
@@ -164,11 +168,13 @@ static cublasStatus_t describe_product(record *r)
     return e;
 }
 
-static cublasStatus_t describe(cublasLtMatrixLayout_t *out, const factor *f, int64_t batch)
+static cublasStatus_t describe(cublasLtMatrixLayout_t *out, const factor *f, int64_t batch,
+                               int64_t half)
 {
     const int32_t n = (int32_t)batch;
-    cublasStatus_t e = cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)f->rows,
-                                                  (uint64_t)f->cols, f->step);
+    cublasStatus_t e =
+        cublasLtMatrixLayoutCreate(out, half != 0 ? CUDA_R_16BF : CUDA_R_32F,
+                                   (uint64_t)f->rows, (uint64_t)f->cols, f->step);
     if (e == CUBLAS_STATUS_SUCCESS && batch > 1)
         e = cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n,
                                              sizeof n);
@@ -178,15 +184,15 @@ static cublasStatus_t describe(cublasLtMatrixLayout_t *out, const factor *f, int
     return e;
 }
 
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, size_t limit)
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, const shape *s)
 {
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint64_t workspace = limit;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN_OPERANDS;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+                   align = (uint32_t)s->align;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &s->limit, sizeof s->limit);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulPreferenceSetAttribute(
             preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
@@ -203,7 +209,7 @@ static cublasStatus_t choose(const blas *b, record *r)
     int n = 0;
     cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = prefer(preference, (size_t)r->shape.limit);
+        e = prefer(preference, &r->shape);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulAlgoGetHeuristic(b->handle, r->product, r->b, r->a, r->c, r->c,
                                            preference, 1, &best, &n);
@@ -231,11 +237,11 @@ static const record *find(blas *b, const shape *s)
         return NULL;
     cublasStatus_t e = describe_product(r);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = describe(&r->a, &s->a, s->batch);
+        e = describe(&r->a, &s->a, s->batch, s->halves);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = describe(&r->b, &s->b, s->batch);
+        e = describe(&r->b, &s->b, s->batch, s->halves);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = describe(&r->c, &c, s->batch);
+        e = describe(&r->c, &c, s->batch, s->half_c);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = choose(b, r);
     if (e != CUBLAS_STATUS_SUCCESS)
@@ -249,7 +255,8 @@ static size_t product_bytes(const sw_cuda_queue *queue, const sw_cuda_product *g
 {
     blas *b = queue->blas;
     shape s;
-    const record *r = shape_of(&s, queue, g, MOST_WORKSPACE) ? find(b, &s) : NULL;
+    const record *r =
+        shape_of(&s, queue, g, ALIGN_OPERANDS, MOST_WORKSPACE) ? find(b, &s) : NULL;
     if (r == NULL || !r->found)
         return SIZE_MAX;
     /* Of a scratch that is less aligned, so that it fits. */
@@ -281,7 +288,8 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
     const size_t capacity = bytes > skip ? bytes - skip : 0;
     const uintptr_t operands =
         (uintptr_t)g->p.a | (uintptr_t)g->p.b | (uintptr_t)g->p.c | (uintptr_t)g->bias;
-    if (operands % ALIGN_OPERANDS != 0 || !shape_of(&s, queue, g, MOST_WORKSPACE))
+    const uintptr_t low = (operands | ALIGN_OPERANDS) & -(operands | ALIGN_OPERANDS);
+    if ((low < ALIGN_OPERANDS && !g->halves) || !shape_of(&s, queue, g, low, MOST_WORKSPACE))
         return SW_UNSUPPORTED;
     const record *r = known(b, &s);
     if (r == NULL || (r->found && r->workspace > capacity)) {

@@ -1,7 +1,8 @@
-/* cuBLASLt as blas.c uses it, in plain loops: float32, columns first, a bias, sums in the order
- * of k. It refuses a product that it does not know as the library refuses one without an
+/* cuBLASLt as blas.c uses it, in plain loops: float32 and bf16, columns first, a bias, sums of
+ * float32 in the order of k. It refuses a product that it does not know as the library refuses one without an
  * algorithm. */
 #include "internal.h"
+#include "kernels/halves.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ struct swi_fake_matmul_desc {
 struct swi_fake_layout {
     uint64_t rows, cols;
     int64_t ld, stride;
-    int32_t batch;
+    int32_t batch, half;
 };
 struct swi_fake_preference {
     uint64_t workspace;
@@ -30,7 +31,7 @@ typedef struct {
     struct swi_fake_matmul_desc desc;
     struct swi_fake_layout layout[4]; /* A, B, C, D */
     const void *at[3];
-    float *d;
+    void *d;
     float alpha, beta;
     void *workspace;
     size_t workspace_bytes;
@@ -225,13 +226,14 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matLayout, cud
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
     void *layout = NULL;
-    const cublasStatus_t status = type != CUDA_R_32F ? CUBLAS_STATUS_NOT_SUPPORTED
-                                                     : make(SWI_FN_cublasLtMatrixLayoutCreate,
-                                                            &layout, sizeof **matLayout);
+    const cublasStatus_t status =
+        type != CUDA_R_32F && type != CUDA_R_16BF
+            ? CUBLAS_STATUS_NOT_SUPPORTED
+            : make(SWI_FN_cublasLtMatrixLayoutCreate, &layout, sizeof **matLayout);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     *matLayout = layout;
-    **matLayout = (struct swi_fake_layout){rows, cols, ld, 0, 1};
+    **matLayout = (struct swi_fake_layout){rows, cols, ld, 0, 1, type == CUDA_R_16BF};
     return status;
 }
 
@@ -315,6 +317,12 @@ static bool known(const product *p)
     const int32_t e = p->desc.epilogue;
     const bool epilogue = e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_BIAS;
     const cublasComputeType_t c = p->desc.compute;
+    const struct swi_fake_layout *l = p->layout;
+    const bool halves = l[0].half != 0 && c == CUBLAS_COMPUTE_32F;
+    /* A bias has the type of the result. */
+    if (l[0].half != l[1].half || l[2].half != l[3].half || (l[0].half != 0 && !halves) ||
+        (l[2].half != 0 && (!halves || e != CUBLASLT_EPILOGUE_DEFAULT)))
+        return false;
     return epilogue && (c == CUBLAS_COMPUTE_32F || c == CUBLAS_COMPUTE_32F_PEDANTIC ||
                         c == CUBLAS_COMPUTE_32F_FAST_TF32);
 }
@@ -327,6 +335,8 @@ static uint64_t problem_of(const product *p)
                               (uint64_t)p->layout[0].batch,
                               (uint64_t)p->desc.epilogue,
                               (uint64_t)p->desc.compute,
+                              (uint64_t)p->layout[0].half,
+                              (uint64_t)p->layout[2].half,
                               (uint64_t)p->desc.transposed[0],
                               (uint64_t)p->desc.transposed[1]};
     uint64_t hash = 1469598103934665603u;
@@ -401,8 +411,14 @@ static float tf32(float x)
     return x;
 }
 
-static float factor(const product *p, float x)
+static float number(const void *at, const struct swi_fake_layout *l, int64_t i)
 {
+    return l->half != 0 ? sw_bf16_widen(((const uint16_t *)at)[i]) : ((const float *)at)[i];
+}
+
+static float factor(const product *p, int which, int64_t i)
+{
+    const float x = number(p->at[which], &p->layout[which], i);
     return p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
 }
 
@@ -410,26 +426,30 @@ static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
 {
     const int64_t m = (int64_t)outer(p, 0), k = (int64_t)inner(p, 0);
     const struct swi_fake_layout *l = p->layout;
-    const float *a = (const float *)p->at[0] + batch * l[0].stride;
-    const float *b = (const float *)p->at[1] + batch * l[1].stride;
-    const float *c = (const float *)p->at[2] + batch * l[2].stride;
+    const int64_t a = batch * l[0].stride, b = batch * l[1].stride;
     const bool ta = p->desc.transposed[0] != CUBLAS_OP_N,
                tb = p->desc.transposed[1] != CUBLAS_OP_N;
     const int64_t step = ta ? place(&l[0], 0, 1) : place(&l[0], 1, 0);
     memset(sum, 0, (size_t)m * sizeof *sum);
     for (int64_t i = 0; i < k; i++) {
-        const float by = factor(p, b[tb ? place(&l[1], col, i) : place(&l[1], i, col)]);
-        const float *from = a + (ta ? place(&l[0], i, 0) : place(&l[0], 0, i));
+        const float by =
+            factor(p, 1, b + (tb ? place(&l[1], col, i) : place(&l[1], i, col)));
+        const int64_t from = a + (ta ? place(&l[0], i, 0) : place(&l[0], 0, i));
         for (int64_t r = 0; r < m; r++)
-            sum[r] += factor(p, from[r * step]) * by;
+            sum[r] += factor(p, 0, from + r * step) * by;
     }
     for (int64_t r = 0; r < m; r++) {
         float x = p->alpha * sum[r];
         if (p->beta != 0.0f)
-            x += p->beta * c[place(&l[2], r, col)];
+            x += p->beta *
+                 number(p->at[2], &l[2], batch * l[2].stride + place(&l[2], r, col));
         if (p->desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
             x += ((const float *)p->desc.bias)[r];
-        p->d[place(&l[3], r, col) + batch * l[3].stride] = x;
+        const int64_t to = place(&l[3], r, col) + batch * l[3].stride;
+        if (l[3].half != 0)
+            ((uint16_t *)p->d)[to] = sw_bf16_round(x);
+        else
+            ((float *)p->d)[to] = x;
     }
 }
 
@@ -450,7 +470,7 @@ static bool reaches(const void *at, const struct swi_fake_layout *l)
 {
     const int64_t last =
         place(l, (int64_t)l->rows - 1, (int64_t)l->cols - 1) + (l->batch - 1) * l->stride;
-    return swi_fake_there(at, (size_t)(last + 1) * sizeof(float));
+    return swi_fake_there(at, (size_t)(last + 1) * (l->half != 0 ? 2 : sizeof(float)));
 }
 
 /* Pointers, alignment and workspace, as the algorithm was chosen for. */

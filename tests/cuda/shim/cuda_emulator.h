@@ -59,6 +59,13 @@ template <class T, size_t ALIGN> struct alignas(ALIGN) swi_emu_four {
 typedef swi_emu_four<float, 16> float4;
 typedef swi_emu_four<unsigned char, 4> uchar4;
 typedef swi_emu_four<int, 16> int4;
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return uint2{x, y};
+}
 static inline float4 make_float4(float x, float y, float z, float w)
 {
     return float4(x, y, z, w);

@@ -23,7 +23,7 @@ typedef enum {
     CUBLAS_COMPUTE_32F_PEDANTIC = 69,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 } cublasComputeType_t;
-typedef enum cudaDataType_t { CUDA_R_32F = 0 } cudaDataType;
+typedef enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType;
 typedef enum cudaDataType_t cudaDataType_t;
 
 typedef enum {
