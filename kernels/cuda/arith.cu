@@ -441,9 +441,9 @@ static sw_status cast_run(const char *op, void *y_, const void *x_,
     const auto spread = cast_strided<Y, X>;
     Y *const y = static_cast<Y *>(y_);
     const X *const x = static_cast<const X *>(x_);
-    const bool flat = strided.rank == 0 || (strided.rank == 1 &&
-                                            strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
-                                            strided.step[SW_CUDA_STRIDED_A][0] == 1);
+    const bool flat =
+        strided.rank == 0 || (strided.rank == 1 && strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
+                              strided.step[SW_CUDA_STRIDED_A][0] == 1);
     if (strided.n == 0)
         return SW_OK;
     if (flat)
@@ -564,9 +564,9 @@ SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
     if (dx->type.dtype == SW_BF16)
         return copy_run("slice_grad", static_cast<uint16_t *>(dx->ptr) + from, dy->ptr, SW_BF16,
                         over(&dy->type.shape, strides, dy->stride), queue);
-    return scaled_run("slice_grad", sw_cuda_out(l, 0) + from,
-                      sw_cuda_in(l, 0), over(&dy->type.shape, strides, dy->stride), 1.0f,
-                      sw_cuda_adds(l, 0), queue);
+    return scaled_run("slice_grad", sw_cuda_out(l, 0) + from, sw_cuda_in(l, 0),
+                      over(&dy->type.shape, strides, dy->stride), 1.0f, sw_cuda_adds(l, 0),
+                      queue);
 }
 
 /* ---- layouts ----------------------------------------------------------------------------- */

@@ -23,10 +23,10 @@ typedef struct {
     sw_products p;     /* with pointers of the device */
     const float *bias; /* (n), added to each row of all results; NULL: none */
     sw_cuda_then then; /* for own kernels alone */
-    bool halves; /* both factors are bf16, their pointers cast from uint16_t *: by a library
-                    alone, SW_UNSUPPORTED without */
-    bool half_c; /* so is the result, without a bias and without accumulation */
-    float number;      /* of the unary function */
+    bool halves;  /* both factors are bf16, their pointers cast from uint16_t *: by a library
+                     alone, SW_UNSUPPORTED without */
+    bool half_c;  /* so is the result, without a bias and without accumulation */
+    float number; /* of the unary function */
 } sw_cuda_product;
 
 /* C (m, n) = A B: fill in pointers, `accumulate` and bias, and result and sum axes. */

@@ -307,7 +307,7 @@ struct sizes {
 static sizes sizes_of(const sw_type *x, const sw_type *w, bool half_dx, int n_in,
                       const swi_linear_ce_attrs *a)
 {
-    sizes s = {x->shape.dim[0], x->shape.dim[1], w->shape.dim[0],      x->shape.dim[0],
+    sizes s = {x->shape.dim[0], x->shape.dim[1],     w->shape.dim[0], x->shape.dim[0],
                n_in > BIAS,     x->dtype == SW_BF16, half_dx};
     const int64_t fit = SW_CUDA_CE_BYTES / (s.classes * (int64_t)sizeof(float));
     const int64_t own = fit < LEAST_ROWS ? LEAST_ROWS : fit / LEAST_ROWS * LEAST_ROWS;
@@ -383,8 +383,9 @@ static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *que
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_ce_scratch)
 {
-    const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_out > DX && info->out[DX].dtype == SW_BF16,
-                             info->n_in, sw_cuda_attrs<swi_linear_ce_attrs>(info));
+    const sizes s =
+        sizes_of(&info->in[X], &info->in[W], info->n_out > DX && info->out[DX].dtype == SW_BF16,
+                 info->n_in, sw_cuda_attrs<swi_linear_ce_attrs>(info));
     const scratch_layout r = scratch_layout_of(s, queue);
     return r.product_bytes == SIZE_MAX ? SIZE_MAX : r.bytes;
 }
@@ -448,8 +449,7 @@ static sw_status chunk(const pass &p, int64_t first, int64_t rows)
     sw_cuda_product g = logits_of(p.s, rows);
     sw_cuda_ce e = p.all;
     g.bias = p.s.bias ? sw_cuda_in(p.l, BIAS) : nullptr;
-    SW_TRY(product(p, g, p.logits,
-                   element(sw_cuda_in(p.l, X), first * p.s.width, p.s.halves),
+    SW_TRY(product(p, g, p.logits, element(sw_cuda_in(p.l, X), first * p.s.width, p.s.halves),
                    sw_cuda_in(p.l, W)));
     e.rows = rows;
     e.label = p.all.label.from(first);

@@ -44,10 +44,10 @@ typedef struct {
 typedef struct {
     swi_op_halves word;
     const sw_cuda_queue *queue; /* NULL: of the CPU */
-    bool native;         /* a card's product: factors are bf16 */
-    bool blocks;         /* an operand lies in blocks of sixteen images */
-    int64_t units, each; /* of all; of a piece */
-    int n;               /* operands */
+    bool native;                /* a card's product: factors are bf16 */
+    bool blocks;                /* an operand lies in blocks of sixteen images */
+    int64_t units, each;        /* of all; of a piece */
+    int n;                      /* operands */
     part parts[SWI_MAX_OPERANDS];
     int slots;
     size_t whole;             /* bytes of operands that are not cut */
@@ -101,10 +101,11 @@ static bool is_depthwise(const sw_type *w, const swi_conv_attrs *a)
 static bool has_factors(uint32_t op, int grad, const sw_kernel_info *info)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    return word == SWI_HALVES_CONV   ? is_product(weight_of(op, grad, info), info->attrs)
-           : word == SWI_HALVES_LOSS ? grad < 0
-                                     : (word == SWI_HALVES_PRODUCT || word == SWI_HALVES_ALIKE) &&
-                                           (grad < 0 || grad_of(op, grad)->n_operands > 1);
+    return word == SWI_HALVES_CONV ? is_product(weight_of(op, grad, info), info->attrs)
+           : word == SWI_HALVES_LOSS
+               ? grad < 0
+               : (word == SWI_HALVES_PRODUCT || word == SWI_HALVES_ALIKE) &&
+                     (grad < 0 || grad_of(op, grad)->n_operands > 1);
 }
 
 /* PRODUCT: no operand is cut. */
@@ -549,7 +550,7 @@ static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
     piece.out = buffers + l->n_in;
     piece.attrs = attrs_of(j->p, l->op, l->attrs, units, &room);
     piece.par = par;
-    piece.scratch = scratch + j->p->kernel_at;
+    piece.scratch = j->p->kernel > 0 ? scratch + j->p->kernel_at : NULL;
     piece.scratch_bytes = j->p->kernel;
     if (j->p->queue != NULL)
         SW_TRY(swi_device_entry(l->op, l->grad)->kernel(&piece, j->p->queue));

@@ -7,7 +7,8 @@
 
 /* Relative to the largest element: sums of both sides are in other orders. */
 #define TOLERANCE 3e-6
-#define OF_HALVES 0x1p-6 /* two steps of bf16, to which sums that differ a little may be rounded */
+#define OF_HALVES                                                                              \
+    0x1p-6 /* two steps of bf16, to which sums that differ a little may be rounded */
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -277,10 +278,9 @@ static void close_to(const sw_entry_run *r, int o, const sw_buffer *got, const s
         const double g = number_at(got, place_of(got, i)),
                      w = number_at(want, place_of(want, i));
         const double factor = r->factor > 0.0 ? r->factor : 1.0;
-        const double allowed = 
-            !is_float(want) ? 0.0
-            : r->op != 0    ? OF_HALVES * most
-                            : TOLERANCE * factor * most;
+        const double allowed = !is_float(want) ? 0.0
+                               : r->op != 0    ? OF_HALVES * most
+                                               : TOLERANCE * factor * most;
         if (!(fabs(g - w) <= allowed || g == w || (g != g && w != w))) {
             SW_CHECK(false, "%s: output %d, element %lld of %lld: %.9g, the CPU has %.9g",
                      r->label, o, (long long)i, (long long)n, g, w);

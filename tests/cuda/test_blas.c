@@ -137,7 +137,8 @@ static void compare(const char *what, const sw_cuda_product *g)
         for (int64_t e = 0; e < ROOM && g->halves; e++)
             halves[e] = sw_bf16_round(t.host[f][e]);
         const void *at = f == A ? (const void *)p->a : p->b;
-        GOOD(cudaMemcpyAsync((void *)(uintptr_t)at, g->halves ? (const void *)halves : t.host[f],
+        GOOD(cudaMemcpyAsync((void *)(uintptr_t)at,
+                             g->halves ? (const void *)halves : t.host[f],
                              (ROOM - 8) * (g->halves ? sizeof *halves : sizeof(float)),
                              cudaMemcpyHostToDevice, s));
         GOOD(cudaStreamSynchronize(s));

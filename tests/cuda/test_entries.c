@@ -313,7 +313,7 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
         if (b->type.layout != SW_PLAIN || (!strides && !is_packed(b)))
             return;
     }
-    const sw_kernel_info info = {in_type, out_type, r.n_in, r.n_out,
+    const sw_kernel_info info = {in_type, out_type, r.n_in,      r.n_out,
                                  r.attrs, 1,        SW_ISA_BASE, r.accumulate};
     if (!swi_goes_in_pieces(op, grad, &info, true))
         return;

@@ -207,9 +207,9 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
     const uint64_t blocks = sw_heap_blocks();
     sw_scene_end end;
     const char *before = NULL; /* what failed before all was given back */
-    const sw_scene_run run = SW_INIT(.device = "cuda", .steps = 2, .immediate = immediate,
-                                     .compute = compute,
-                                     .leaving = note_failed, .context = &before);
+    const sw_scene_run run =
+        SW_INIT(.device = "cuda", .steps = 2, .immediate = immediate, .compute = compute,
+                .leaving = note_failed, .context = &before);
     f->fail(NULL, k, error);
     const sw_status status = sw_scene_train(scene, &run, &end);
     const char *failed = f->failed();
@@ -253,8 +253,8 @@ SW_TEST("every call fails once")
     for (uint64_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
         const sw_scene *scene = sw_scene_of(ways[i / 2].scene);
         uint64_t k = i * 3;
-        while (one_failure(scene, &ways[i / 2].card, ways[i / 2].immediate, ways[i / 2].compute, k,
-                           kinds[i % 2].error, kinds[i % 2].want))
+        while (one_failure(scene, &ways[i / 2].card, ways[i / 2].immediate, ways[i / 2].compute,
+                           k, kinds[i % 2].error, kinds[i % 2].want))
             k += sw_tests_full() ? 1 : 2 * ways[i / 2].step;
         CU_ASSERT(k > 50);
         sw_note("%d calls in two steps", (int)k);

@@ -144,9 +144,10 @@ static int compare(const job_saved *what, const job_identity *identity, const ch
         const bool of_card =
             strncmp(a.value, "cuda\n", 5) == 0 || strncmp(b.value, "cuda\n", 5) == 0;
         if (other && of_card && strncmp(a.name, "--bf16-order\t", 13) == 0)
-            cli_note("--resume %s: products were summed in the order of %.*s and are in that of "
-                     "%.*s now: the bits are others",
-                     path, a.value_bytes, a.value, b.value_bytes, b.value);
+            cli_note(
+                "--resume %s: products were summed in the order of %.*s and are in that of "
+                "%.*s now: the bits are others",
+                path, a.value_bytes, a.value, b.value_bytes, b.value);
         else if (other)
             return cli_error(CLI_USAGE,
                              "--resume %s: %.*s was '%.*s' in the run that saved it and is "

@@ -173,8 +173,8 @@ static cublasStatus_t describe(cublasLtMatrixLayout_t *out, const factor *f, int
 {
     const int32_t n = (int32_t)batch;
     cublasStatus_t e =
-        cublasLtMatrixLayoutCreate(out, half != 0 ? CUDA_R_16BF : CUDA_R_32F,
-                                   (uint64_t)f->rows, (uint64_t)f->cols, f->step);
+        cublasLtMatrixLayoutCreate(out, half != 0 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)f->rows,
+                                   (uint64_t)f->cols, f->step);
     if (e == CUBLAS_STATUS_SUCCESS && batch > 1)
         e = cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n,
                                              sizeof n);
@@ -189,8 +189,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, const shape 
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
-                   align = (uint32_t)s->align;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = (uint32_t)s->align;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &s->limit, sizeof s->limit);
     if (e == CUBLAS_STATUS_SUCCESS)

@@ -1,6 +1,6 @@
 /* cuBLASLt as blas.c uses it, in plain loops: float32 and bf16, columns first, a bias, sums of
- * float32 in the order of k. It refuses a product that it does not know as the library refuses one without an
- * algorithm. */
+ * float32 in the order of k. It refuses a product that it does not know as the library refuses
+ * one without an algorithm. */
 #include "internal.h"
 #include "kernels/halves.h"
 #include <math.h>
@@ -432,8 +432,7 @@ static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
     const int64_t step = ta ? place(&l[0], 0, 1) : place(&l[0], 1, 0);
     memset(sum, 0, (size_t)m * sizeof *sum);
     for (int64_t i = 0; i < k; i++) {
-        const float by =
-            factor(p, 1, b + (tb ? place(&l[1], col, i) : place(&l[1], i, col)));
+        const float by = factor(p, 1, b + (tb ? place(&l[1], col, i) : place(&l[1], i, col)));
         const int64_t from = a + (ta ? place(&l[0], i, 0) : place(&l[0], 0, i));
         for (int64_t r = 0; r < m; r++)
             sum[r] += factor(p, 0, from + r * step) * by;
@@ -441,8 +440,7 @@ static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
     for (int64_t r = 0; r < m; r++) {
         float x = p->alpha * sum[r];
         if (p->beta != 0.0f)
-            x += p->beta *
-                 number(p->at[2], &l[2], batch * l[2].stride + place(&l[2], r, col));
+            x += p->beta * number(p->at[2], &l[2], batch * l[2].stride + place(&l[2], r, col));
         if (p->desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
             x += ((const float *)p->desc.bias)[r];
         const int64_t to = place(&l[3], r, col) + batch * l[3].stride;
