@@ -75,6 +75,45 @@ SW_TEST("the program trains on it")
     CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[ways - 1]);
 }
 
+/* Saved on one device, gone on with on the other: it says that bits change. A file of
+ * parameters leaves the order to who evaluates. */
+SW_TEST("it trains in bf16, and elsewhere after that")
+{
+    NEEDS_ONE_COMPILER();
+    const char *const devices[] = {"cpu", "cuda"};
+    double loss[2] = {0};
+    char saved[2][600], params[600];
+    snprintf(params, sizeof params, "%s", sw_temp_path("p.safetensors"));
+    for (int i = 0; i < 4; i++) {
+        const char *const device = devices[i % 2];
+        if (i < 2)
+            snprintf(saved[i], sizeof saved[i], "%s", sw_temp_path(device));
+        const char *argv[] = SW_INIT(
+            SW_BUILD_ROOT "/tools/stepwell", "train", "--model", "mlp", "--data", "synthetic",
+            "--synthetic-n", "500", "--batch", "8", "--device", device, "--precision", "bf16",
+            "--json", "--quiet", "--save-params", params, i < 2 ? "--checkpoint" : "--resume",
+            i < 2 ? saved[i] : saved[3 - i], "--steps", "6", NULL);
+        const char *const env[] = {MODULE, NULL};
+        sw_process_run(&outcome, argv, env, 120);
+        SW_CHECK(outcome.status == 0, "%d: %s", outcome.status, outcome.err);
+        const char *order = i % 2 == 1 ? "\"bf16_order\":\"cuda\"" : "\"bf16_order\":\"";
+        CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, order));
+        CU_ASSERT(i >= 2 || number("measured_peak_bytes") == number("predicted_peak_bytes"));
+        const bool said = strstr(outcome.err, "the bits are others") != NULL;
+        SW_CHECK(said == (i >= 2), "%d: %s", i, outcome.err);
+        loss[i % 2] = number("final_loss");
+        if (i % 2 == 1)
+            SW_CHECK(fabs(loss[1] - loss[0]) < 5e-3, "%.9g, on the CPU %.9g", loss[1], loss[0]);
+    }
+    const char *const eval[] =
+        SW_INIT(SW_BUILD_ROOT "/tools/stepwell", "eval", "--model", "mlp", "--data",
+                "synthetic", "--synthetic-n", "500", "--load-params", params, NULL);
+    const char *const env[] = {MODULE, NULL};
+    sw_process_run(&outcome, eval, env, 120);
+    SW_CHECK(outcome.status == 0 && strstr(outcome.out, "bf16 in") != NULL, "%d: %s%s",
+             outcome.status, outcome.out, outcome.err);
+}
+
 /* A step that is read right after the one before it took none of the time between. */
 SW_TEST("the last step before a validation has no time")
 {
