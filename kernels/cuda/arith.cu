@@ -10,15 +10,21 @@
 
 /* mask NULL: none, all are set. */
 template <class F>
-__global__ void binary_kernel(float *y, const float *a, const float *b, const uint8_t *mask,
-                              sw_cuda_strided strided, int add, F f)
+__global__ void binary_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numbers b,
+                              const uint8_t *mask, sw_cuda_strided strided, int add, F f)
 {
     for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
         const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
         const bool set = mask == nullptr || mask[p.at[SW_CUDA_STRIDED_M]] != 0;
-        const float v = f(a[p.at[SW_CUDA_STRIDED_A]], b[p.at[SW_CUDA_STRIDED_B]], set);
-        float *to = y + p.at[SW_CUDA_STRIDED_Y];
-        *to = add ? *to + v : v;
+        float v[1], w[1];
+        sw_cuda_load(v, a, p.at[SW_CUDA_STRIDED_A]);
+        sw_cuda_load(w, b, p.at[SW_CUDA_STRIDED_B]);
+        v[0] = f(v[0], w[0], set);
+        if (add) {
+            sw_cuda_load(w, y, p.at[SW_CUDA_STRIDED_Y]);
+            v[0] = w[0] + v[0];
+        }
+        sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
     }
 }
 
@@ -52,9 +58,9 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     const sw_shape *s = &l->out[0].type.shape;
     const sw_buffer *x = &l->in[a], *z = &l->in[a + 1], *m = a > 0 ? &l->in[0] : nullptr;
     if (m == nullptr && (x->type.layout == SW_N16 || (follows(x, s) && follows(z, s))))
-        return sw_cuda_elementwise_run<2>(
-            op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), sw_cuda_in(l, 1),
-            sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);
+        return sw_cuda_elementwise_run<2>(op, without_mask<F>{}, l->out[0], l->in[0], l->in[1],
+                                          sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0),
+                                          queue);
     sw_cuda_strided strided = sw_cuda_strided_begin();
     for (int i = 0; i < s->rank; i++)
         sw_cuda_strided_axis(&strided, s->dim[i], l->out[0].stride[i],
@@ -64,8 +70,8 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     const auto binary = binary_kernel<F>;
     if (strided.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(binary, strided.n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
-                       sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
+    SW_CUDA_LAUNCH_FOR(binary, strided.n, SW_CUDA_THREADS, queue, l->out[0], l->in[a],
+                       l->in[a + 1],
                        m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
                        sw_cuda_adds(l, 0), F{});
     return sw_cuda_launched(op);
@@ -83,11 +89,11 @@ BINARY(sub, a - b)
 BINARY(mul, a *b)
 BINARY(div, a / b)
 BINARY(where, set ? a : b)
-SW_CUDA_ENTRY_OF(add, forward, NULL, 1, binary_run<add_of>("add", l, 0, queue))
-SW_CUDA_ENTRY_OF(sub, forward, NULL, 1, binary_run<sub_of>("sub", l, 0, queue))
-SW_CUDA_ENTRY_OF(mul, forward, NULL, 1, binary_run<mul_of>("mul", l, 0, queue))
-SW_CUDA_ENTRY_OF(div, forward, NULL, 1, binary_run<div_of>("div", l, 0, queue))
-SW_CUDA_ENTRY_OF(where, forward, NULL, 1, binary_run<where_of>("where", l, 1, queue))
+SW_CUDA_ENTRY_OF(add, forward, NULL, 2, binary_run<add_of>("add", l, 0, queue))
+SW_CUDA_ENTRY_OF(sub, forward, NULL, 2, binary_run<sub_of>("sub", l, 0, queue))
+SW_CUDA_ENTRY_OF(mul, forward, NULL, 2, binary_run<mul_of>("mul", l, 0, queue))
+SW_CUDA_ENTRY_OF(div, forward, NULL, 2, binary_run<div_of>("div", l, 0, queue))
+SW_CUDA_ENTRY_OF(where, forward, NULL, 2, binary_run<where_of>("where", l, 1, queue))
 
 struct times {
     const float *there; /* read by each thread: a knob changes between runs; NULL: `here` */
@@ -98,18 +104,17 @@ struct times {
     }
 };
 
-SW_CUDA_ENTRY_OF(scale, forward, NULL, 1,
-                 sw_cuda_elementwise_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f},
-                                            sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
-                                            sw_cuda_elements(&l->in[0].type),
+SW_CUDA_ENTRY_OF(scale, forward, NULL, 2,
+                 sw_cuda_elementwise_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, l->out[0],
+                                            l->in[0], nullptr, sw_cuda_elements(&l->in[0].type),
                                             sw_cuda_adds(l, 0), queue))
 
-SW_CUDA_ENTRY(scale_by, forward, NULL, 1)
+SW_CUDA_ENTRY(scale_by, forward, NULL, 2)
 {
     const float by = sw_cuda_attrs<swi_number_attrs>(l)->value;
-    return sw_cuda_elementwise_run<1>(
-        "scale_by", times{nullptr, by}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
-        sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0), queue);
+    return sw_cuda_elementwise_run<1>("scale_by", times{nullptr, by}, l->out[0], l->in[0],
+                                      nullptr, sw_cuda_elements(&l->in[0].type),
+                                      sw_cuda_adds(l, 0), queue);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */
@@ -314,15 +319,21 @@ template <class T> __global__ void copy_kernel(T *y, const T *x, sw_cuda_strided
     }
 }
 
-/* y = x factor (or y += ...). */
-__global__ void scaled_copy(float *y, const float *x, sw_cuda_strided strided, float factor,
-                            int add)
+/* y = f(x) (or y += ...). */
+template <class F>
+__global__ void numbers_kernel(sw_cuda_numbers y, sw_cuda_numbers x, sw_cuda_strided strided,
+                               F f, int add)
 {
     for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
         const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        const float v = x[p.at[SW_CUDA_STRIDED_A]] * factor;
-        float *to = y + p.at[SW_CUDA_STRIDED_Y];
-        *to = add ? *to + v : v;
+        float v[1], was[1];
+        sw_cuda_load(v, x, p.at[SW_CUDA_STRIDED_A]);
+        v[0] = f(v[0], 0.0f);
+        if (add) {
+            sw_cuda_load(was, y, p.at[SW_CUDA_STRIDED_Y]);
+            v[0] = was[0] + v[0];
+        }
+        sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
     }
 }
 
@@ -368,111 +379,55 @@ static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype
     return sw_cuda_launched(op);
 }
 
-static sw_status scaled_run(const char *op, float *y, const float *x,
-                            const sw_cuda_strided &strided, float factor, int add,
-                            const sw_cuda_queue *queue)
-{
-    if (strided.n == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH_FOR(scaled_copy, strided.n, SW_CUDA_THREADS, queue, y, x, strided, factor,
-                       add);
-    return sw_cuda_launched(op);
-}
-
 struct itself {
     __device__ float operator()(float a, float) const
     {
         return a;
     }
 };
+/* To bf16, and widened again. */
+struct rounded {
+    __device__ float operator()(float a, float) const
+    {
+        return sw_bf16_widen(sw_bf16_round(a));
+    }
+};
 
-SW_CUDA_ENTRY(copy, forward, NULL, 1)
+template <class F>
+static sw_status numbers_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_numbers x,
+                             const sw_cuda_strided &strided, int add,
+                             const sw_cuda_queue *queue)
+{
+    const auto kernel = numbers_kernel<F>;
+    if (strided.n == 0)
+        return SW_OK;
+    if (strided.rank == 0 || (strided.rank == 1 && strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
+                              strided.step[SW_CUDA_STRIDED_A][0] == 1))
+        return sw_cuda_elementwise_run<1>(op, f, y, x, nullptr, strided.n, add, queue);
+    SW_CUDA_LAUNCH_FOR(kernel, strided.n, SW_CUDA_THREADS, queue, y, x, strided, f, add);
+    return sw_cuda_launched(op);
+}
+
+SW_CUDA_ENTRY(copy, forward, NULL, 2)
 {
     const sw_buffer *x = &l->in[0];
     const sw_cuda_strided strided = over(&x->type.shape, l->out[0].stride, x->stride);
-    const bool flat =
-        x->type.layout == SW_N16 ||
-        (strided.rank <= 1 && (strided.rank == 0 || strided.step[SW_CUDA_STRIDED_A][0] == 1));
-    if (x->type.dtype == SW_F32 && flat)
-        return sw_cuda_elementwise_run<1>("copy", itself{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
-                                          nullptr, sw_cuda_elements(&x->type),
-                                          sw_cuda_adds(l, 0), queue);
-    if (sw_cuda_adds(l, 0))
-        return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), strided, 1.0f, 1, queue);
+    if (x->type.layout == SW_N16)
+        return sw_cuda_elementwise_run<1>("copy", itself{}, l->out[0], *x, nullptr,
+                                          sw_cuda_elements(&x->type), sw_cuda_adds(l, 0),
+                                          queue);
+    if (x->type.dtype == SW_F32 || sw_cuda_adds(l, 0))
+        return numbers_run("copy", itself{}, l->out[0], *x, strided, sw_cuda_adds(l, 0), queue);
     return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, strided, queue);
 }
 
 /* ---- cast -------------------------------------------------------------------------------- */
 
-/* Numbers of two types, or of one that are rounded to bf16 and widened again (`rounds`). */
-template <int W, class Y, class X>
-static __device__ __forceinline__ void cast_at(Y *y, const X *x, int rounds)
+sw_status sw_cuda_cast(const char *op, sw_cuda_numbers y, sw_cuda_numbers x, int64_t n,
+                       bool rounds, const sw_cuda_queue *queue)
 {
-    float v[W];
-    sw_cuda_load(v, x);
-    for (int k = 0; k < W; k++)
-        v[k] = rounds ? sw_bf16_widen(sw_bf16_round(v[k])) : v[k];
-    sw_cuda_store(y, v);
-}
-template <class Y, class X>
-__global__ void cast_kernel(Y *y, const X *x, int64_t n, int wide, int rounds)
-{
-    const int64_t step = sw_cuda_threads(), fours = wide ? n / 4 : 0;
-    for (int64_t i = sw_cuda_thread(); i < fours; i += step)
-        cast_at<4>(y + 4 * i, x + 4 * i, rounds);
-    for (int64_t i = 4 * fours + sw_cuda_thread(); i < n; i += step)
-        cast_at<1>(y + i, x + i, rounds);
-}
-template <class Y, class X>
-__global__ void cast_strided(Y *y, const X *x, sw_cuda_strided strided, int rounds)
-{
-    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
-        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        cast_at<1>(y + p.at[SW_CUDA_STRIDED_Y], x + p.at[SW_CUDA_STRIDED_A], rounds);
-    }
-}
-
-template <class Y, class X>
-static sw_status cast_run(const char *op, void *y_, const void *x_,
-                          const sw_cuda_strided &strided, int rounds,
-                          const sw_cuda_queue *queue)
-{
-    const auto cast = cast_kernel<Y, X>;
-    const auto spread = cast_strided<Y, X>;
-    Y *const y = static_cast<Y *>(y_);
-    const X *const x = static_cast<const X *>(x_);
-    const bool flat =
-        strided.rank == 0 || (strided.rank == 1 && strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
-                              strided.step[SW_CUDA_STRIDED_A][0] == 1);
-    if (strided.n == 0)
-        return SW_OK;
-    if (flat)
-        SW_CUDA_LAUNCH_FOR(cast, strided.n, 4 * SW_CUDA_THREADS, queue, y, x, strided.n,
-                           sw_cuda_aligned(y) && sw_cuda_aligned(x), rounds);
-    else
-        SW_CUDA_LAUNCH_FOR(spread, strided.n, SW_CUDA_THREADS, queue, y, x, strided, rounds);
-    return sw_cuda_launched(op);
-}
-
-static sw_status cast_any(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
-                          const sw_cuda_strided &strided, bool rounds,
-                          const sw_cuda_queue *queue)
-{
-    if (to != from && to == SW_BF16)
-        return cast_run<uint16_t, float>(op, y, x, strided, 0, queue);
-    if (to != from)
-        return cast_run<float, uint16_t>(op, y, x, strided, 0, queue);
-    if (rounds && to == SW_F32)
-        return cast_run<float, float>(op, y, x, strided, 1, queue);
-    return copy_run(op, y, x, to, strided, queue);
-}
-
-sw_status sw_cuda_cast(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
-                       int64_t n, bool rounds, const sw_cuda_queue *queue)
-{
-    sw_cuda_strided all = sw_cuda_strided_begin();
-    sw_cuda_strided_axis(&all, n, 1, 1, 0, 0);
-    return cast_any(op, y, to, x, from, all, rounds, queue);
+    return rounds ? sw_cuda_elementwise_run<1>(op, rounded{}, y, x, nullptr, n, 0, queue)
+                  : sw_cuda_elementwise_run<1>(op, itself{}, y, x, nullptr, n, 0, queue);
 }
 
 /* The runtime's pieces take it for any strides, and for copies; the attribute says what numbers
@@ -480,11 +435,12 @@ sw_status sw_cuda_cast(const char *op, void *y, sw_dtype to, const void *x, sw_d
 SW_CUDA_ENTRY(cast, forward, NULL, 1)
 {
     const sw_buffer *x = &l->in[0], *y = &l->out[0];
-    const bool rounds = sw_cuda_attrs<swi_cast_attrs>(l)->dtype == SW_BF16;
-    if (sw_cuda_adds(l, 0) && x->type.dtype == y->type.dtype)
-        return sw_cuda_copy_forward(l, queue);
-    return cast_any("cast", y->ptr, y->type.dtype, x->ptr, x->type.dtype,
-                    over(&x->type.shape, y->stride, x->stride), rounds, queue);
+    const sw_cuda_strided strided = over(&x->type.shape, y->stride, x->stride);
+    const bool same = x->type.dtype == y->type.dtype;
+    if (same && x->type.dtype == SW_F32 && sw_cuda_attrs<swi_cast_attrs>(l)->dtype == SW_BF16)
+        return numbers_run("cast", rounded{}, *y, *x, strided, 0, queue);
+    return same ? sw_cuda_copy_forward(l, queue)
+                : numbers_run("cast", itself{}, *y, *x, strided, 0, queue);
 }
 
 struct constant {
@@ -495,23 +451,11 @@ struct constant {
     }
 };
 
-__global__ void fill_halves(uint16_t *y, uint16_t value, int64_t n)
-{
-    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads())
-        y[i] = value;
-}
-
 static sw_status fill_run(const char *op, const sw_buffer *y, float value,
                           const sw_cuda_queue *queue)
 {
-    const int64_t n = sw_cuda_elements(&y->type);
-    if (y->type.dtype != SW_BF16)
-        return sw_cuda_elementwise_run<0>(op, constant{value}, static_cast<float *>(y->ptr),
-                                          nullptr, nullptr, n, 0, queue);
-    if (n > 0)
-        SW_CUDA_LAUNCH_FOR(fill_halves, n, SW_CUDA_THREADS, queue,
-                           static_cast<uint16_t *>(y->ptr), sw_bf16_round(value), n);
-    return sw_cuda_launched(op);
+    return sw_cuda_elementwise_run<0>(op, constant{value}, *y, nullptr, nullptr,
+                                      sw_cuda_elements(&y->type), 0, queue);
 }
 
 SW_CUDA_ENTRY_OF(fill, forward, NULL, 1,
@@ -525,9 +469,8 @@ SW_CUDA_ENTRY(expand, forward, NULL, 1)
     int64_t from[SW_MAX_RANK];
     for (int i = 0; i < a->shape.rank; i++)
         from[i] = (a->axes >> i & 1u) != 0 ? 0 : l->in[0].stride[i];
-    return scaled_run("expand", sw_cuda_out(l, 0), sw_cuda_in(l, 0),
-                      over(&a->shape, l->out[0].stride, from), (float)a->scale,
-                      sw_cuda_adds(l, 0), queue);
+    return numbers_run("expand", times{nullptr, (float)a->scale}, l->out[0], l->in[0],
+                       over(&a->shape, l->out[0].stride, from), sw_cuda_adds(l, 0), queue);
 }
 
 static size_t bytes_of(sw_dtype dtype)
@@ -561,12 +504,10 @@ SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
     const int64_t from = a->slice.from * strides[a->slice.axis];
     if (!sw_cuda_adds(l, 0))
         SW_TRY(fill_run("slice_grad", dx, 0.0f, queue));
-    if (dx->type.dtype == SW_BF16)
-        return copy_run("slice_grad", static_cast<uint16_t *>(dx->ptr) + from, dy->ptr, SW_BF16,
-                        over(&dy->type.shape, strides, dy->stride), queue);
-    return scaled_run("slice_grad", sw_cuda_out(l, 0) + from, sw_cuda_in(l, 0),
-                      over(&dy->type.shape, strides, dy->stride), 1.0f, sw_cuda_adds(l, 0),
-                      queue);
+    sw_buffer part = *dx;
+    part.ptr = static_cast<unsigned char *>(dx->ptr) + (size_t)from * bytes_of(dx->type.dtype);
+    return numbers_run("slice_grad", itself{}, part, *dy,
+                       over(&dy->type.shape, strides, dy->stride), sw_cuda_adds(l, 0), queue);
 }
 
 /* ---- layouts ----------------------------------------------------------------------------- */

@@ -31,7 +31,8 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #endif
 
 /* An entry of the module (table.def): op; forward, or grad and the position of the gradient
- * kernel; the function of its scratch, or NULL; 1 where its bits are those of the CPU's kernel.
+ * kernel; the function of its scratch, or NULL; 1 where its bits are those of the CPU's kernel,
+ * 2 where it takes bf16 besides.
  * Its body follows, of a launch `l` on `queue`; _OF: its result stands there. _BY is an entry
  * that is another one's function, or a list's: the position is a number there. */
 #define SW_CUDA_ENTRY(op, which, scratch, exact)                                               \
@@ -206,6 +207,53 @@ static __device__ __forceinline__ void sw_cuda_store(uint16_t *p, const float (&
             make_uint2(r[0] | (uint32_t)r[1 % W] << 16, r[2 % W] | (uint32_t)r[3 % W] << 16);
     else
         *p = r[0];
+}
+
+/* Numbers of an operand that may be of either type. */
+struct sw_cuda_numbers {
+    void *p;
+    int half; /* bf16 */
+    sw_cuda_numbers() = default;
+    sw_cuda_numbers(const float *x) : p(const_cast<float *>(x)), half(0)
+    {
+    }
+    sw_cuda_numbers(const sw_buffer &b) : p(b.ptr), half(b.type.dtype == SW_BF16)
+    {
+    }
+};
+struct sw_cuda_floats {
+    void *p;
+};
+/* Element i and those after it. */
+template <int W>
+static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const sw_cuda_floats &x,
+                                                    int64_t i)
+{
+    sw_cuda_load(v, static_cast<const float *>(x.p) + i);
+}
+template <int W>
+static __device__ __forceinline__ void sw_cuda_store(const sw_cuda_floats &y, int64_t i,
+                                                     const float (&v)[W])
+{
+    sw_cuda_store(static_cast<float *>(y.p) + i, v);
+}
+template <int W>
+static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const sw_cuda_numbers &x,
+                                                    int64_t i)
+{
+    if (x.half)
+        sw_cuda_load(v, static_cast<const uint16_t *>(x.p) + i);
+    else
+        sw_cuda_load(v, static_cast<const float *>(x.p) + i);
+}
+template <int W>
+static __device__ __forceinline__ void sw_cuda_store(const sw_cuda_numbers &y, int64_t i,
+                                                     const float (&v)[W])
+{
+    if (y.half)
+        sw_cuda_store(static_cast<uint16_t *>(y.p) + i, v);
+    else
+        sw_cuda_store(static_cast<float *>(y.p) + i, v);
 }
 
 /* Over the lanes of a warp, in the order of a binary tree; every lane has the result. */

@@ -7,33 +7,33 @@
 
 #include "kernels/cuda/device.h"
 
-struct sw_cuda_elementwise {
-    float *y;
-    const float *a, *b; /* b: the second input, where there are two */
+template <class X> struct sw_cuda_elementwise {
+    X y, a, b; /* b: the second input, where there are two */
     int64_t n;
     int add, wide;
 };
 
-template <int INPUTS, int W, class F>
-static __device__ __forceinline__ void sw_cuda_elementwise_at(const sw_cuda_elementwise &e,
+template <int INPUTS, int W, class X, class F>
+static __device__ __forceinline__ void sw_cuda_elementwise_at(const sw_cuda_elementwise<X> &e,
                                                               const F &f, int64_t i)
 {
     float a[W] = {}, b[W] = {}, y[W] = {};
     if (INPUTS > 0)
-        sw_cuda_load(a, e.a + i);
+        sw_cuda_load(a, e.a, i);
     if (INPUTS > 1)
-        sw_cuda_load(b, e.b + i);
+        sw_cuda_load(b, e.b, i);
     if (e.add)
-        sw_cuda_load(y, e.y + i);
+        sw_cuda_load(y, e.y, i);
     for (int k = 0; k < W; k++) {
         const float v = f(a[k], b[k]);
         y[k] = e.add ? y[k] + v : v;
     }
-    sw_cuda_store(e.y + i, y);
+    sw_cuda_store(e.y, i, y);
 }
 
-template <int INPUTS, class F>
-__global__ void sw_cuda_elementwise_kernel(sw_cuda_elementwise e, F f)
+template <int INPUTS, class X, class F>
+static __device__ __forceinline__ void sw_cuda_elementwise_all(const sw_cuda_elementwise<X> &e,
+                                                               const F &f)
 {
     const int64_t step = sw_cuda_threads(), fours = e.wide ? e.n / 4 : 0;
     for (int64_t i = sw_cuda_thread(); i < fours; i += step)
@@ -42,18 +42,35 @@ __global__ void sw_cuda_elementwise_kernel(sw_cuda_elementwise e, F f)
         sw_cuda_elementwise_at<INPUTS, 1>(e, f, i);
 }
 
+template <int INPUTS, class F>
+__global__ void sw_cuda_elementwise_kernel(sw_cuda_elementwise<sw_cuda_floats> e, F f)
+{
+    sw_cuda_elementwise_all<INPUTS>(e, f);
+}
+template <int INPUTS, class F>
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
+    sw_cuda_elementwise_halves(sw_cuda_elementwise<sw_cuda_numbers> e, F f)
+{
+    sw_cuda_elementwise_all<INPUTS>(e, f);
+}
+
 /* a and b are not read past the number of inputs. */
 template <int INPUTS, class F>
-static sw_status sw_cuda_elementwise_run(const char *op, F f, float *y, const float *a,
-                                         const float *b, int64_t n, int add,
-                                         const sw_cuda_queue *queue)
+static sw_status sw_cuda_elementwise_run(const char *op, F f, sw_cuda_numbers y,
+                                         sw_cuda_numbers a, sw_cuda_numbers b, int64_t n,
+                                         int add, const sw_cuda_queue *queue)
 {
-    const int wide = sw_cuda_aligned(y) && sw_cuda_aligned(a) && sw_cuda_aligned(b);
-    const sw_cuda_elementwise e = {y, a, b, n, add, wide};
+    const int wide = sw_cuda_aligned(y.p) && sw_cuda_aligned(a.p) && sw_cuda_aligned(b.p);
+    const sw_cuda_elementwise<sw_cuda_numbers> any = {y, a, b, n, add, wide};
+    const sw_cuda_elementwise<sw_cuda_floats> e = {{y.p}, {a.p}, {b.p}, n, add, wide};
     const auto each = sw_cuda_elementwise_kernel<INPUTS, F>;
+    const auto halves = sw_cuda_elementwise_halves<INPUTS, F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(each, n, 4 * SW_CUDA_THREADS, queue, e, f);
+    if (y.half || a.half || b.half)
+        SW_CUDA_LAUNCH_FOR(halves, n, 4 * SW_CUDA_THREADS, queue, any, f);
+    else
+        SW_CUDA_LAUNCH_FOR(each, n, 4 * SW_CUDA_THREADS, queue, e, f);
     return sw_cuda_launched(op);
 }
 

@@ -3,7 +3,7 @@
 #ifndef SW_CUDA_ENTRIES_H
 #define SW_CUDA_ENTRIES_H
 
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/device.h"
 
 extern "C" {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact) sw_cuda_kernel function;
@@ -25,9 +25,8 @@ extern "C" {
 #endif
 int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols);
 
-/* n numbers of float32 or bf16 as the other type, or float32 rounded to bf16 and back where
- * `rounds`; y may be x then. */
-sw_status sw_cuda_cast(const char *op, void *y, sw_dtype to, const void *x, sw_dtype from,
-                       int64_t n, bool rounds, const sw_cuda_queue *queue);
+/* n numbers in the type of y; rounded to bf16 before that where `rounds`. y may be x. */
+sw_status sw_cuda_cast(const char *op, sw_cuda_numbers y, sw_cuda_numbers x, int64_t n,
+                       bool rounds, const sw_cuda_queue *queue);
 
 #endif

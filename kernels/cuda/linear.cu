@@ -418,27 +418,27 @@ static sw_status product(const pass &p, sw_cuda_product g, float *c, const float
 static sw_status gradients(const pass &p, int64_t first, int64_t rows)
 {
     const bool rounds = p.l->order != SW_ORDER_NONE; /* of bf16: so are their factors */
-    const sw_dtype type = p.s.halves ? SW_BF16 : SW_F32;
-    float *dz = p.logits;
+    sw_cuda_numbers dz = p.logits;
     const sw_cuda_column_sum f = {p.db, p.logits, p.s.classes, first > 0};
     if (p.db != nullptr)
         SW_TRY(sw_cuda_reduce("linear_ce", f, rows, p.s.classes, true, p.scratch + p.at.columns,
                               p.queue));
+    dz.half = p.s.halves;
     if (p.s.halves)
-        dz = reinterpret_cast<float *>(p.scratch + p.at.halves);
+        dz.p = p.scratch + p.at.halves;
     if (rounds)
-        SW_TRY(sw_cuda_cast("linear_ce", dz, type, p.logits, SW_F32, rows * p.s.classes, rounds,
-                            p.queue));
+        SW_TRY(sw_cuda_cast("linear_ce", dz, p.logits, rows * p.s.classes, true, p.queue));
+    const float *const factor = static_cast<const float *>(dz.p);
     if (p.dx != nullptr) {
         sw_cuda_product g = dx_of(p.s, rows);
         g.half_c = p.s.half_dx;
-        SW_TRY(product(p, g, element(p.dx, first * p.s.width, p.s.half_dx), dz,
+        SW_TRY(product(p, g, element(p.dx, first * p.s.width, p.s.half_dx), factor,
                        sw_cuda_in(p.l, W)));
     }
     if (p.dw != nullptr) {
         sw_cuda_product g = dw_of(p.s, rows);
         g.p.accumulate = first > 0;
-        SW_TRY(product(p, g, p.dw, dz,
+        SW_TRY(product(p, g, p.dw, factor,
                        element(sw_cuda_in(p.l, X), first * p.s.width, p.s.halves)));
     }
     return SW_OK;

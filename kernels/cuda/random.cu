@@ -7,10 +7,8 @@
 #include "kernels/rng.h"
 
 struct draw {
-    float *y;
-    const float *x; /* NULL: the numbers alone */
+    sw_cuda_numbers y, x; /* x NULL: the numbers alone */
     int64_t n;
-    uint32_t first; /* counter */
     uint64_t seed;
     uint32_t stream;
     const sw_cuda_counters *counters;
@@ -27,25 +25,33 @@ static __device__ __forceinline__ void draw_at(const draw &d, const F &f, uint32
     uint32_t words[4];
     float x[4] = {}, y[4] = {}, v[4];
     if (whole) {
-        if (d.x != nullptr)
-            sw_cuda_load(x, d.x + from);
+        if (d.x.p != nullptr)
+            sw_cuda_load(x, d.x, from);
         if (d.add)
-            sw_cuda_load(y, d.y + from);
+            sw_cuda_load(y, d.y, from);
     } else {
-        for (int k = 0; k < 4; k++) {
-            x[k] = d.x != nullptr && k < left ? d.x[from + k] : 0.0f;
-            y[k] = d.add && k < left ? d.y[from + k] : 0.0f;
+        float one[1];
+        for (int k = 0; k < 4 && k < left; k++) {
+            if (d.x.p != nullptr) {
+                sw_cuda_load(one, d.x, from + k);
+                x[k] = one[0];
+            }
+            if (d.add) {
+                sw_cuda_load(one, d.y, from + k);
+                y[k] = one[0];
+            }
         }
     }
-    sw_rng_words(words, d.seed, d.first + (uint32_t)block, d.stream, step, run);
+    sw_rng_words(words, d.seed, (uint32_t)block, d.stream, step, run);
     f(v, words, x);
     for (int k = 0; k < 4; k++)
         v[k] = d.add ? y[k] + v[k] : v[k];
     if (whole)
-        sw_cuda_store(d.y + from, v);
-    for (int k = 0; k < 4 && !whole; k++)
-        if (k < left)
-            d.y[from + k] = v[k];
+        sw_cuda_store(d.y, from, v);
+    for (int k = 0; k < 4 && k < left && !whole; k++) {
+        const float one[1] = {v[k]};
+        sw_cuda_store(d.y, from + k, one);
+    }
 }
 
 template <class F> __global__ void draw_kernel(draw d, F f)
@@ -58,15 +64,15 @@ template <class F> __global__ void draw_kernel(draw d, F f)
 static draw draw_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
     draw d = {};
-    d.y = sw_cuda_out(l, 0);
-    d.x = l->n_in > 0 ? sw_cuda_in(l, 0) : nullptr;
+    d.y = l->out[0];
+    if (l->n_in > 0)
+        d.x = l->in[0];
     d.n = sw_cuda_elements(&l->out[0].type);
-    d.first = (uint32_t)(l->first / 4);
     d.seed = l->seed;
     d.stream = l->stream;
     d.counters = queue->counters;
     d.add = sw_cuda_adds(l, 0);
-    d.wide = sw_cuda_aligned(d.y) && sw_cuda_aligned(d.x);
+    d.wide = sw_cuda_aligned(d.y.p) && sw_cuda_aligned(d.x.p);
     return d;
 }
 
@@ -119,14 +125,14 @@ __global__ void drop_by_kernel(draw d, const float *rate)
 SW_CUDA_ENTRY_OF(rand, forward, NULL, 1, draw_run("rand", uniform{}, l, queue))
 SW_CUDA_ENTRY_OF(randn, forward, NULL, 1, draw_run("randn", normal{}, l, queue))
 /* in: x or dy */
-SW_CUDA_ENTRY(dropout, forward, NULL, 1)
+SW_CUDA_ENTRY(dropout, forward, NULL, 2)
 {
     const float p = sw_cuda_attrs<swi_number_attrs>(l)->value;
     return draw_run("dropout", dropped{sw_drop_below(p), sw_drop_scale(p)}, l, queue);
 }
-SW_CUDA_ENTRY_OF(dropout, grad0, NULL, 1, sw_cuda_dropout_forward(l, queue))
+SW_CUDA_ENTRY_OF(dropout, grad0, NULL, 2, sw_cuda_dropout_forward(l, queue))
 /* in: x or dy, the rate */
-SW_CUDA_ENTRY(dropout_by, forward, NULL, 1)
+SW_CUDA_ENTRY(dropout_by, forward, NULL, 2)
 {
     SW_TRY(sw_cuda_all_plain("dropout_by", l));
     const draw d = draw_of(l, queue);
@@ -135,7 +141,7 @@ SW_CUDA_ENTRY(dropout_by, forward, NULL, 1)
     SW_CUDA_LAUNCH_FOR(drop_by_kernel, d.n, 4 * SW_CUDA_THREADS, queue, d, sw_cuda_in(l, 1));
     return sw_cuda_launched("dropout_by");
 }
-SW_CUDA_ENTRY_OF(dropout_by, grad0, NULL, 1, sw_cuda_dropout_by_forward(l, queue))
+SW_CUDA_ENTRY_OF(dropout_by, grad0, NULL, 2, sw_cuda_dropout_by_forward(l, queue))
 
 /* ---- augmentation ------------------------------------------------------------------------ */
 

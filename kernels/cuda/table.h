@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SW_CUDA_ABI 4u
+#define SW_CUDA_ABI 5u
 
 /* Counters that change from run to run of a program: in device memory. */
 typedef struct {
@@ -56,7 +56,7 @@ typedef struct {
     int which; /* SW_CUDA_FORWARD, or the position of the gradient kernel */
     sw_cuda_kernel *kernel;
     sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
-    int exact;                           /* 1: the bits of the CPU's kernel */
+    int exact; /* 1: the bits of the CPU's kernel; 2: and it takes numbers of bf16 */
 } sw_cuda_entry;
 #define SW_CUDA_FORWARD (-1)
 

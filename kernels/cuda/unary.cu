@@ -11,47 +11,57 @@ static float number_of(const sw_launch *l)
 
 /* ---- codes ------------------------------------------------------------------------------- */
 
+template <int W, class F>
+static __device__ __forceinline__ unsigned coded_at(const sw_cuda_numbers &y,
+                                                    const sw_cuda_numbers &x, int64_t i, F f)
+{
+    float v[W];
+    unsigned codes = 0;
+    sw_cuda_load(v, x, i);
+    for (int k = 0; k < W; k++) {
+        codes |= f.code(v[k]) << (int)F::bits * k;
+        v[k] = f.value(v[k]);
+    }
+    sw_cuda_store(y, i, v);
+    return codes;
+}
+
 /* A thread makes one byte of codes, and the elements that it is about. */
 template <class F>
-__global__ void coded_kernel(float *y, uint8_t *codes, const float *x, int64_t n, int wide, F f)
+__global__ void coded_kernel(sw_cuda_numbers y, uint8_t *codes, sw_cuda_numbers x, int64_t n,
+                             int wide, F f)
 {
     constexpr int per = 8 / (int)F::bits;
     for (int64_t at = sw_cuda_thread(); at < (n + per - 1) / per; at += sw_cuda_threads()) {
         const int64_t from = at * per;
         const int here = n - from < per ? (int)(n - from) : per;
-        alignas(16) float v[per] = {};
         unsigned byte = 0;
         if (wide && here == per)
             for (int k = 0; k < per; k += 4)
-                *reinterpret_cast<float4 *>(v + k) =
-                    *reinterpret_cast<const float4 *>(x + from + k);
+                byte |= coded_at<4>(y, x, from + k, f) << (int)F::bits * k;
         else
             for (int k = 0; k < here; k++)
-                v[k] = x[from + k];
-        for (int k = 0; k < here; k++) {
-            byte |= f.code(v[k]) << (int)F::bits * k;
-            v[k] = f.value(v[k]);
-        }
-        if (wide && here == per)
-            for (int k = 0; k < per; k += 4)
-                *reinterpret_cast<float4 *>(y + from + k) = *reinterpret_cast<float4 *>(v + k);
-        else
-            for (int k = 0; k < here; k++)
-                y[from + k] = v[k];
+                byte |= coded_at<1>(y, x, from + k, f) << (int)F::bits * k;
         if (codes != nullptr)
             codes[at] = (uint8_t)byte;
     }
 }
 
 template <class F>
-__global__ void coded_dx_kernel(float *dx, const float *dy, const uint8_t *codes, int64_t n,
-                                int add, F f)
+__global__ void coded_dx_kernel(sw_cuda_numbers dx, sw_cuda_numbers dy, const uint8_t *codes,
+                                int64_t n, int add, F f)
 {
     constexpr int per = 8 / (int)F::bits;
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
         const unsigned code = codes[i / per] >> F::bits * (i % per) & ((1u << F::bits) - 1u);
-        const float g = f.slope(dy[i], code);
-        dx[i] = add ? dx[i] + g : g;
+        float g[1], was[1];
+        sw_cuda_load(g, dy, i);
+        g[0] = f.slope(g[0], code);
+        if (add) {
+            sw_cuda_load(was, dx, i);
+            g[0] = was[0] + g[0];
+        }
+        sw_cuda_store(dx, i, g);
     }
 }
 
@@ -63,8 +73,8 @@ static sw_status coded_run(const char *op, const sw_launch *l, const sw_cuda_que
     uint8_t *codes = l->n_out > 1 ? static_cast<uint8_t *>(l->out[1].ptr) : nullptr;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(coded, n, SW_CUDA_THREADS * 8 / F::bits, queue, sw_cuda_out(l, 0), codes,
-                       sw_cuda_in(l, 0), n,
+    SW_CUDA_LAUNCH_FOR(coded, n, SW_CUDA_THREADS * 8 / F::bits, queue, l->out[0], codes,
+                       l->in[0], n,
                        sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr), f);
     return sw_cuda_launched(op);
 }
@@ -78,7 +88,7 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     const auto coded_dx = coded_dx_kernel<F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(coded_dx, n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0), sw_cuda_in(l, 1),
+    SW_CUDA_LAUNCH_FOR(coded_dx, n, SW_CUDA_THREADS, queue, l->out[0], l->in[1],
                        static_cast<const uint8_t *>(l->in[0].ptr), n, sw_cuda_adds(l, 0), f);
     return sw_cuda_launched(op);
 }
@@ -95,21 +105,21 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     };                                                                                         \
     static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
     {                                                                                          \
-        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, sw_cuda_out(l, 0),    \
-                                          sw_cuda_in(l, 0), nullptr,                           \
-                                          sw_cuda_elements(&l->in[0].type), 0, queue);         \
+        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, l->out[0], l->in[0],  \
+                                          nullptr, sw_cuda_elements(&l->in[0].type), 0,        \
+                                          queue);                                              \
     }                                                                                          \
     static sw_status id##_dx_run(const sw_launch *l, const sw_cuda_queue *queue)               \
     {                                                                                          \
-        return sw_cuda_elementwise_run<2>(                                                     \
-            #id, id##_slope{number_of(l)}, sw_cuda_out(l, 0), sw_cuda_in(l, 1),                \
-            sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);   \
+        return sw_cuda_elementwise_run<2>(#id, id##_slope{number_of(l)}, l->out[0], l->in[1],  \
+                                          l->in[0], sw_cuda_elements(&l->out[0].type),         \
+                                          sw_cuda_adds(l, 0), queue);                          \
     }
 /* The entries of all but those that have bits. */
 #define SW_UNARY(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
     CURVE_RUNS(id, gradient)                                                                   \
-    SW_CUDA_ENTRY_OF(id, forward, NULL, 1, id##_run(l, queue))                                 \
-    SW_CUDA_ENTRY_OF(id, grad0, NULL, 1, id##_dx_run(l, queue))
+    SW_CUDA_ENTRY_OF(id, forward, NULL, 2, id##_run(l, queue))                                 \
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_dx_run(l, queue))
 #define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)       \
     CURVE_RUNS(id, gradient)
 #include "kernels/unary.def"
@@ -150,12 +160,12 @@ struct leaky_relu_bits : bend {
 };
 
 #define BENT(id)                                                                               \
-    SW_CUDA_ENTRY_OF(id, forward, NULL, 1,                                                     \
+    SW_CUDA_ENTRY_OF(id, forward, NULL, 2,                                                     \
                      l->n_out < 2 || l->out[1].ptr == nullptr                                  \
                          ? id##_run(l, queue)                                                  \
                          : coded_run(#id, l, queue, id##_bits{{number_of(l)}}))                \
-    SW_CUDA_ENTRY_OF(id, grad0, NULL, 1, id##_dx_run(l, queue))                                \
-    SW_CUDA_ENTRY_OF(id, grad1, NULL, 1, coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}}))
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_dx_run(l, queue))                                \
+    SW_CUDA_ENTRY_OF(id, grad1, NULL, 2, coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}}))
 BENT(relu)
 BENT(leaky_relu)
 
@@ -198,7 +208,7 @@ static clamp_codes clamp_of(const sw_launch *l)
     return clamp_codes{a->low, a->high};
 }
 
-SW_CUDA_ENTRY_OF(abs, forward, NULL, 1, coded_run("abs", l, queue, abs_codes{}))
-SW_CUDA_ENTRY_OF(abs, grad0, NULL, 1, coded_dx_run("abs", l, queue, abs_codes{}))
-SW_CUDA_ENTRY_OF(clamp, forward, NULL, 1, coded_run("clamp", l, queue, clamp_of(l)))
-SW_CUDA_ENTRY_OF(clamp, grad0, NULL, 1, coded_dx_run("clamp", l, queue, clamp_of(l)))
+SW_CUDA_ENTRY_OF(abs, forward, NULL, 2, coded_run("abs", l, queue, abs_codes{}))
+SW_CUDA_ENTRY_OF(abs, grad0, NULL, 2, coded_dx_run("abs", l, queue, abs_codes{}))
+SW_CUDA_ENTRY_OF(clamp, forward, NULL, 2, coded_run("clamp", l, queue, clamp_of(l)))
+SW_CUDA_ENTRY_OF(clamp, grad0, NULL, 2, coded_dx_run("clamp", l, queue, clamp_of(l)))

@@ -139,7 +139,9 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
     bool any = false;
     for (int i = 0; i < info->n_in + info->n_out; i++)
         any |= type_of(info, i)->dtype == SW_BF16;
-    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE)
+    const sw_cuda_entry *entry = card ? swi_device_entry(op, grad) : NULL;
+    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE ||
+        (entry != NULL && entry->exact == 2))
         return false;
     if (word == SWI_HALVES_MOVES || card)
         return word != SWI_HALVES_MOVES || info->accumulate != 0;

@@ -289,8 +289,8 @@ static void round_buffer(sw_buffer *b, size_t shift)
     b->type = type;
 }
 
-/* The same launch with numbers of bf16, in pieces: bits of the CPU's where the entry has them,
- * else numbers that are near. in, out: those that are bf16. */
+/* The same launch with numbers of bf16, in pieces or as they are: bits of the CPU's where the
+ * entry has them, else numbers that are near. in, out: those that are bf16. */
 static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32_t in,
                            uint32_t out)
 {
@@ -298,7 +298,8 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
     sw_cuda_entry entry = *as->entry;
     sw_type in_type[SW_ENTRY_OPERANDS], out_type[SW_ENTRY_OPERANDS];
     for (int i = 0; i < r.n_in; i++) {
-        if ((in >> i & 1u) != 0 && r.in[i].type.dtype == SW_F32)
+        const bool knob = i > 0 && r.in[i].type.shape.rank == 0;
+        if ((in >> i & 1u) != 0 && r.in[i].type.dtype == SW_F32 && !knob)
             round_buffer(&r.in[i], r.shift);
         in_type[i] = r.in[i].type;
     }
@@ -315,21 +316,6 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
     }
     const sw_kernel_info info = {in_type, out_type, r.n_in,      r.n_out,
                                  r.attrs, 1,        SW_ISA_BASE, r.accumulate};
-    if (!swi_goes_in_pieces(op, grad, &info, true))
-        return;
-    if (swi_goes_in_pieces(op, grad, &info, false)) {
-        r.kernel = swi_in_pieces;
-        r.scratch_bytes = cpu_pieces_bytes;
-    }
-    entry.kernel = swi_pieces_on_card;
-    entry.scratch_bytes = pieces_bytes;
-    r.entry = &entry;
-    r.op = halves_op = op;
-    r.grad = halves_grad = grad;
-    r.order = SW_ORDER_PAIR;
-    r.label = sw_textf("%s, bf16", as->label);
-    for (int i = 0; i < r.n_out; i++)
-        r.alias[i] = -1;
     for (uint32_t i = 0; i < sw_side_module()->n_entries; i++) {
         const sw_cuda_entry *e = &sw_side_module()->entries[i];
         uint32_t to = 0;
@@ -337,6 +323,24 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
             to++;
         swi_device_entries[to][e->which + 1] = e;
     }
+    const bool pieces = swi_goes_in_pieces(op, grad, &info, true);
+    if (!pieces && entry.exact != 2)
+        return;
+    if (swi_goes_in_pieces(op, grad, &info, false)) {
+        r.kernel = swi_in_pieces;
+        r.scratch_bytes = cpu_pieces_bytes;
+    }
+    if (pieces) {
+        entry.kernel = swi_pieces_on_card;
+        entry.scratch_bytes = pieces_bytes;
+    }
+    r.entry = &entry;
+    r.op = halves_op = op;
+    r.grad = halves_grad = grad;
+    r.order = SW_ORDER_PAIR;
+    r.label = sw_textf("%s, bf16", as->label);
+    for (int i = 0; i < r.n_out; i++)
+        r.alias[i] = -1;
     n_halves++;
     sw_entry_compare(&r);
 }
