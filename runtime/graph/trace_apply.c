@@ -69,6 +69,11 @@ static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool 
         *keeps |= ctx->trace.values[in[i]].kept_f32 != 0;
         any |= is_half(ctx, in[i]);
     }
+    if (word == SWI_HALVES_NEVER && !*keeps)
+        SWI_STICK(ctx, SW_UNSUPPORTED,
+                  "%s: layers of bits compute in SW_F32 alone: compute must be SW_F32, or the "
+                  "layer inside a scope named \"f32\"",
+                  swi_op(op)->name);
     const bool wide = word == SWI_HALVES_NONE || *keeps;
     for (int i = 0; i < n_in && (wide || (any && alike)) && ctx->status == SW_OK; i++)
         in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;
