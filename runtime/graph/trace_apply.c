@@ -23,8 +23,7 @@ sw_value swi_cast(sw_ctx *ctx, sw_value x, sw_dtype dtype)
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return (sw_value){0, 0};
-    const bool numbers = v->type.dtype == SW_F32 || v->type.dtype == SW_BF16;
-    return !numbers || v->type.dtype == dtype
+    return !swi_is_number(v->type.dtype) || v->type.dtype == dtype
                ? x
                : sw_op_apply(ctx, SW_OP_cast, &x, 1, &(swi_cast_attrs){dtype});
 }
