@@ -155,9 +155,8 @@ typedef struct {
     /* scratch: sw_adafactor_scratch() numbers. */
     void (*adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
                       double *scratch, const sw_par *par);
-    /* The largest |x|; NaN where there is one; 0 of nothing. */
-    float (*largest)(const float *x, int64_t n, const sw_par *par);
-    float (*largest_half)(const uint16_t *x, int64_t n, const sw_par *par); /* of bf16 */
+    /* The largest |x|, half: of bf16; NaN where there is one; 0 of nothing. */
+    float (*largest)(const void *x, bool half, int64_t n, const sw_par *par);
 } sw_pointwise_kernels;
 
 /* Numbers of scratch that sums over n elements want. */

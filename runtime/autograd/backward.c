@@ -151,11 +151,6 @@ static sw_status check_owners(const sw_ctx *ctx)
     return SW_OK;
 }
 
-static bool is_number(sw_dtype dtype)
-{
-    return dtype == SW_F32 || dtype == SW_BF16;
-}
-
 static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
 {
     sw_ctx *ctx = s->ctx;
@@ -184,7 +179,7 @@ static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
             needed |= t->values[operands[i]].needs_grad != 0;
         for (uint32_t i = 0; i < node->n_out; i++)
             t->values[operands[node->n_in + i]].needs_grad =
-                needed && is_number(t->values[operands[node->n_in + i]].type.dtype);
+                needed && swi_is_number(t->values[operands[node->n_in + i]].type.dtype);
     }
 }
 

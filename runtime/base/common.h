@@ -60,6 +60,20 @@ bool swi_same_shape(const sw_shape *a, const sw_shape *b);
 /* Of a shape that was checked; lanes are not counted. */
 int64_t swi_elements(const sw_shape *shape);
 
+static inline bool swi_is_number(sw_dtype dtype)
+{
+    return dtype == SW_F32 || dtype == SW_BF16;
+}
+/* Does the kernel compute in bf16: is an operand of it? One of ids or counters alone is in the
+ * row of float32. */
+static inline bool swi_any_half(const sw_kernel_info *info)
+{
+    bool any = false;
+    for (int i = 0; i < info->n_in + info->n_out; i++)
+        any |= (i < info->n_in ? info->in[i] : info->out[i - info->n_in]).dtype == SW_BF16;
+    return any;
+}
+
 /* SW_INVALID with names and shapes unless all inputs are F32. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
 /* `what` must be U8, U16 or I32. */

@@ -106,6 +106,7 @@ typedef enum {
  * stay float32. */
 typedef enum {
     SWI_HALVES_NONE,   /* float32 alone: inputs are widened, results are not rounded */
+    SWI_HALVES_NEVER,  /* the same inside of what is kept in float32; else an error */
     SWI_HALVES_MOVES,  /* views and copies: of any type */
     SWI_HALVES_FLAT,   /* element by element */
     SWI_HALVES_LINES,  /* along all axes but the last */

@@ -123,6 +123,8 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
         return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
     if (word == SWI_HALVES_READS)
         return SWI_HALVES_LINES;
+    if (word == SWI_HALVES_IMAGES && swi_op(op)->n_in == 1 && info->out[0].layout == SW_N16)
+        return SWI_HALVES_CHANNELS; /* a block may be all images */
     if (word == SWI_HALVES_PRODUCT)
         return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
     if (word != SWI_HALVES_BROADCAST)

@@ -603,24 +603,12 @@ uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x)
 /* Which kernel runs a node on the exec's device, and the scratch that it asks for: by the op
  * and by the type of its numbers. */
 
-/* The type that the op computes in: bf16 where one of its operands is; an op of ids or counters
- * alone is in the row of float32. */
-static sw_dtype number_type(const sw_kernel_info *info)
-{
-    for (int i = 0; i < info->n_in + info->n_out; i++) {
-        const sw_type *type = i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
-        if (type->dtype == SW_BF16)
-            return SW_BF16;
-    }
-    return SW_F32;
-}
-
 sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
                             swi_selected_kernel *out)
 {
     const swi_target *target = swi_target_of(exec);
     const swi_backend *backend = target->device->backend;
-    const sw_dtype dtype = number_type(info);
+    const sw_dtype dtype = swi_any_half(info) ? SW_BF16 : SW_F32;
     info->threads = target->threads;
     info->isa = target->isa;
     if (!backend->select(target, op, grad, dtype, info, out))

@@ -23,8 +23,7 @@ sw_value swi_cast(sw_ctx *ctx, sw_value x, sw_dtype dtype)
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return (sw_value){0, 0};
-    const bool numbers = v->type.dtype == SW_F32 || v->type.dtype == SW_BF16;
-    return !numbers || v->type.dtype == dtype
+    return !swi_is_number(v->type.dtype) || v->type.dtype == dtype
                ? x
                : sw_op_apply(ctx, SW_OP_cast, &x, 1, &(swi_cast_attrs){dtype});
 }
@@ -69,6 +68,11 @@ static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool 
         *keeps |= ctx->trace.values[in[i]].kept_f32 != 0;
         any |= is_half(ctx, in[i]);
     }
+    if (word == SWI_HALVES_NEVER && !*keeps)
+        SWI_STICK(ctx, SW_UNSUPPORTED,
+                  "%s: layers of bits compute in SW_F32 alone: compute must be SW_F32, or the "
+                  "layer inside a scope named \"f32\"",
+                  swi_op(op)->name);
     const bool wide = word == SWI_HALVES_NONE || *keeps;
     for (int i = 0; i < n_in && (wide || (any && alike)) && ctx->status == SW_OK; i++)
         in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;

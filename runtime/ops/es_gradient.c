@@ -189,8 +189,8 @@ static double largest_noise(const sw_noise_spec *s, float sigma)
 
 static double largest(const sw_launch *l, int i)
 {
-    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), sw_type_elements(&l->in[i].type),
-                                                 l->par);
+    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), false,
+                                                 sw_type_elements(&l->in[i].type), l->par);
 }
 
 double swi_es_gradient_bound(const sw_launch *l)

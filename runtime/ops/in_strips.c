@@ -500,11 +500,12 @@ static double bound_of(const sw_launch *l)
         return DBL_MAX;
     for (strip s = {.l = l}; next_strip(&s);) {
         value_of(l, &s.z, &s.x);
-        most[1] = sw_pointwise(l->isa)->largest(s.x.ptr, sw_type_elements(&s.x.type), l->par);
-        most[0] = sw_pointwise(l->isa)->largest(most, 2, &sw_par_alone);
+        most[1] =
+            sw_pointwise(l->isa)->largest(s.x.ptr, false, sw_type_elements(&s.x.type), l->par);
+        most[0] = sw_pointwise(l->isa)->largest(most, false, 2, &sw_par_alone);
     }
     bound *= (double)most[0];
-    return bound * (double)sw_pointwise(l->isa)->largest(swi_in(l, 1),
+    return bound * (double)sw_pointwise(l->isa)->largest(swi_in(l, 1), false,
                                                          sw_type_elements(&factors[1]), l->par);
 }
 

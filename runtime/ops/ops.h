@@ -123,13 +123,6 @@ static inline bool swi_is_half(const sw_buffer *b)
 {
     return b->type.dtype == SW_BF16;
 }
-static inline bool swi_any_half(const sw_kernel_info *info)
-{
-    bool any = false;
-    for (int i = 0; i < info->n_in + info->n_out; i++)
-        any |= (i < info->n_in ? info->in[i] : info->out[i - info->n_in]).dtype == SW_BF16;
-    return any;
-}
 static inline sw_bf16_order swi_sum_order(const sw_launch *l)
 {
     bool any = false;

@@ -356,7 +356,8 @@ static sw_status product_bound_forward(const sw_launch *l)
     for (int i = 0; i < 2; i++) {
         const int64_t n = reads ? sw_type_elements(&factors[i]) : 0;
         (void)*(const volatile float *)l->in[i].ptr; /* touched whatever comes */
-        bound *= reads ? (double)sw_pointwise(l->isa)->largest(swi_in(l, i), n, l->par) : 1.0;
+        bound *=
+            reads ? (double)sw_pointwise(l->isa)->largest(swi_in(l, i), false, n, l->par) : 1.0;
     }
     *(double *)l->out[0].ptr = reads ? bound : DBL_MAX;
     return SW_OK;
@@ -388,8 +389,8 @@ static sw_status finite_forward(const sw_launch *l)
     const bool known = bound < SWI_SURELY_FINITE || !isfinite(bound);
     const int64_t n = waits && !known ? sw_type_elements(&l->in[0].type) : 0;
     (void)*(const volatile float *)l->in[0].ptr; /* touched whatever comes */
-    const bool finite =
-        isfinite(bound) && isfinite(sw_pointwise(l->isa)->largest(swi_in(l, 0), n, l->par));
+    const bool finite = isfinite(bound) &&
+                        isfinite(sw_pointwise(l->isa)->largest(swi_in(l, 0), false, n, l->par));
     *(double *)l->out[0].ptr = before != 0.0 || finite ? before : a->code;
     return SW_OK;
 }

@@ -11,9 +11,8 @@
 static double largest(const sw_launch *l, int i)
 {
     const int64_t n = sw_type_elements(&l->in[i].type);
-    return (double)(swi_is_half(&l->in[i])
-                        ? sw_pointwise(l->isa)->largest_half(l->in[i].ptr, n, l->par)
-                        : sw_pointwise(l->isa)->largest(swi_in(l, i), n, l->par));
+    return (double)sw_pointwise(l->isa)->largest(l->in[i].ptr, swi_is_half(&l->in[i]), n,
+                                                 l->par);
 }
 
 /* Each element is a sum of products of the two operands, one for each step of axis 0. */

@@ -618,8 +618,8 @@ static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint3
     for (uint32_t s = 0; s < t->n_storages; s++) {
         bool floats = true;
         for (uint32_t v = 0; v < t->n_values; v++)
-            floats &= root_of(t, t->values[v].storage) != s ||
-                      t->values[v].type.dtype == SW_F32 || t->values[v].type.dtype == SW_BF16;
+            floats &=
+                root_of(t, t->values[v].storage) != s || swi_is_number(t->values[v].type.dtype);
         if (!lives_at(t, s, at) || (marks[s] & (NAMED | OWN)) == 0 || !floats)
             continue;
         char name[96];

@@ -20,6 +20,15 @@ static void mlp_build(sw_model *model, void *net)
               sw_linear_new(model, "out", 16, 5)};
 }
 
+/* With weights that are large enough for states in 8 bits: short rows, and rows of two blocks.
+ */
+static void wide_build(sw_model *model, void *net)
+{
+    *(mlp *)net =
+        (mlp){sw_linear_new(model, "in", 20, 300), sw_linear_new(model, "middle", 300, 16),
+              sw_linear_new(model, "out", 16, 5)};
+}
+
 static void mlp_step(sw_ctx *ctx, void *user)
 {
     sw_scene_net *net = user;
@@ -120,8 +129,8 @@ static void gpt_step(sw_ctx *ctx, void *user)
              sw_linear_ce(ctx, x, sw_use(ctx, g->words.weight), (sw_value){0}, labels));
 }
 
-#define MLP(optimizer, lr)                                                                     \
-    optimizer, lr, mlp_build, mlp_step,                                                        \
+#define MLP(optimizer, lr, build)                                                              \
+    optimizer, lr, build, mlp_step,                                                            \
         {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},                            \
     {                                                                                          \
         0, 5                                                                                   \
@@ -135,10 +144,11 @@ static void gpt_step(sw_ctx *ctx, void *user)
     }
 
 const sw_scene sw_scenes[] = {
-    {"mlp", MLP("sgd", 0.05f)},
-    {"mlp adam", MLP("adam", 0.002f)},
-    {"mlp, sgd by knobs", MLP("sgd", 0.05f), .knobs = true},
-    {"mlp, adam by knobs", MLP("adam", 0.002f), .knobs = true},
+    {"mlp", MLP("sgd", 0.05f, mlp_build)},
+    {"mlp adam", MLP("adam", 0.002f, mlp_build)},
+    {"mlp, sgd by knobs", MLP("sgd", 0.05f, mlp_build), .knobs = true},
+    {"mlp, adam by knobs", MLP("adam", 0.002f, mlp_build), .knobs = true},
+    {"mlp, adam in 8 bits", MLP("adam", 0.002f, wide_build), .state_bits = 8},
     SW_INIT("lenet5", "sgd", 0.02f, lenet5_build, lenet5_step, IMAGES(2, 1, 28), {256, 10}),
     SW_INIT("batch norm", "sgd", 0.05f, normed_build, normed_step, IMAGES(4, 3, 10), {256, 4}),
     SW_INIT("gpt", "sgd", 0.05f, gpt_build, gpt_step,
@@ -250,7 +260,7 @@ static sw_status train(const sw_scene *scene, const sw_scene_run *run, sw_exec *
 {
     sw_scene_net net = {.clip = sw_knob_new(model, "clip", 0.5f)};
     const sw_optimizer_opts opts = {sizeof opts, .kind = scene->optimizer, .lr = scene->lr,
-                                    .knobs = scene->knobs};
+                                    .knobs = scene->knobs, .state_bits = scene->state_bits};
     net.knobs = scene->knobs;
     if (scene->knobs)
         net.dropout = sw_knob_new(model, "dropout", 0.25f);

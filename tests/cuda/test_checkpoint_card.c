@@ -312,13 +312,31 @@ SW_TEST("a fault of any call is kept")
 
 enum { STEPS = 6, SKIPPED = 3, BROKEN_CARD = 700 }; /* BROKEN_CARD: cudaErrorIllegalAddress */
 
-static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
-static const saved_opts on_cpu = {.width = 8, .rows = 8, .seed = 99};
+static uint64_t state_bits; /* of the optimizer */
+
+/* With states in 8 bits, and then in float32, as the other tests have them. */
+static void in_both_types(void (*test)(void))
+{
+    for (int in8 = 1; in8 >= 0; in8--) {
+        const size_t mark = sw_after_mark();
+        state_bits = in8 ? 8 : 0;
+        test();
+        sw_after_since(mark);
+    }
+}
+
+/* The first numbers are not those of the card. */
+static saved_run *run_on_cpu(void)
+{
+    return saved_run_new(
+        &(saved_opts){.width = 8, .rows = 8, .seed = 99, .state_bits = state_bits});
+}
 
 static saved_run *begin_run(uint64_t lazy)
 {
     sw_fake_card_new(NULL, lazy);
-    return saved_run_new(&on_card);
+    return saved_run_new(&(saved_opts){
+        .width = 8, .rows = 8, .exec = {.device = "cuda"}, .state_bits = state_bits});
 }
 
 /* The next step. In step SKIPPED the loss is infinite, and the update is skipped. */
@@ -412,12 +430,12 @@ static const char *path_of(const char *name)
 /* ---- what is saved ----------------------------------------------------------------------- */
 
 /* Taken after step k, written when step k + 1 was begun, read when it is there. */
-SW_TEST("each file is what was after its step")
+static void each_file(void)
 {
     const uint64_t seeds = sw_tests_full() ? 20 : 4;
     const char *path = path_of("each step");
     int files = 0;
-    saved_run *reader = saved_run_new(&on_cpu);
+    saved_run *reader = run_on_cpu();
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         saved_run *r = begin_run(lazy);
@@ -437,6 +455,11 @@ SW_TEST("each file is what was after its step")
         CU_ASSERT(is_as_behind(r, STEPS));
     }
     sw_note("%d files of %d orders", files, (int)seeds);
+}
+
+SW_TEST("each file is what was after its step")
+{
+    in_both_types(each_file);
 }
 
 /* ---- who waits --------------------------------------------------------------------------- */
@@ -481,7 +504,7 @@ SW_TEST("taking does not stop the queue")
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
-SW_TEST("a run on a card goes on with the same bits")
+static void goes_on(void)
 {
     const uint64_t seeds = sw_tests_full() ? 12 : 3;
     const char *path = path_of("goes on");
@@ -508,6 +531,42 @@ SW_TEST("a run on a card goes on with the same bits")
         }
 }
 
+SW_TEST("a run on a card goes on with the same bits")
+{
+    in_both_types(goes_on);
+}
+
+/* Saved by the CPU, loaded and saved by a card, loaded by the CPU: these steps are the CPU's.
+ */
+static void there_and_back(void)
+{
+    static char paths[2][1024];
+    saved_run *stays = run_on_cpu(), *back = run_on_cpu(), *card = begin_run(2);
+    for (int i = 0; i < 2; i++)
+        snprintf(paths[i], sizeof paths[i], "%s", sw_temp_path(i == 0 ? "there" : "back"));
+    while (stays->step < 2)
+        step_on(stays);
+    OK(sw_checkpoint_save(saved_run_checkpoint(stays, paths[0], NULL), stays->step));
+    step_on(card);
+    sw_checkpoint *there = saved_run_checkpoint(card, paths[1], NULL);
+    saved_run_resume(card, there, paths[0]);
+    OK(sw_checkpoint_save(there, card->step));
+    saved_run_resume(back, saved_run_checkpoint(back, NULL, NULL), paths[1]);
+    CU_ASSERT(back->step == 2 && saved_run_same(back, stays));
+    while (stays->step < STEPS) {
+        step_on(stays);
+        step_on(back);
+        step_on(card); /* has its own bits from here on */
+    }
+    CU_ASSERT(saved_run_same(back, stays));
+    CU_ASSERT(fabs(net_metric(card->exec, "loss") - net_metric(stays->exec, "loss")) < 1e-2);
+}
+
+SW_TEST("a run of the CPU goes over a card and back with the same bits")
+{
+    in_both_types(there_and_back);
+}
+
 /* ---- several execs on one model ---------------------------------------------------------- */
 
 /* Steps of two execs in turn, and copies by one of them. */
@@ -515,7 +574,7 @@ SW_TEST("another exec may have trained the model")
 {
     const uint64_t seeds = sw_tests_full() ? 30 : 8;
     const char *path = path_of("two execs");
-    saved_run *reader = saved_run_new(&on_cpu);
+    saved_run *reader = run_on_cpu();
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         double loss = 0;
@@ -549,7 +608,7 @@ SW_TEST("another exec may have trained the model")
 SW_TEST("a model elsewhere is refused")
 {
     sw_checkpoint *c = NULL;
-    saved_run *r = begin_run(0), *reader = saved_run_new(&on_cpu);
+    saved_run *r = begin_run(0), *reader = run_on_cpu();
     step_on(r);
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("elsewhere"),
                                             .models = &r->model, .n_models = 1);
@@ -616,7 +675,7 @@ SW_TEST("a file that changes while it is loaded is noticed")
 /* A save of step 1, then one of step 2 in which `call` (NULL: a copy on the card) fails. */
 static void a_fault_at(const char *call, bool no_copy)
 {
-    saved_run *r = begin_run(1), *reader = saved_run_new(&on_cpu);
+    saved_run *r = begin_run(1), *reader = run_on_cpu();
     double loss = 0;
     sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     const char *path = sw_textf("%s", sw_temp_path("fault"));
@@ -651,7 +710,7 @@ static void a_fault_at(const char *call, bool no_copy)
     sw_fake_card_lost();
 }
 
-SW_TEST("a fault of the card fails the save and the run")
+static void faults(void)
 {
     static const char *const copied[] = {NULL, "cudaMemcpyAsync", "cudaEventRecordWithFlags",
                                          "cudaEventSynchronize", "cudaSetDevice"};
@@ -661,4 +720,9 @@ SW_TEST("a fault of the card fails the save and the run")
         a_fault_at(copied[i], false);
     for (size_t i = 0; i < sizeof straight / sizeof *straight; i++)
         a_fault_at(straight[i], true);
+}
+
+SW_TEST("a fault of the card fails the save and the run")
+{
+    in_both_types(faults);
 }

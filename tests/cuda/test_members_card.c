@@ -641,19 +641,22 @@ SW_TEST("a fault ends the work on the card")
     }
 }
 
-static sw_status whole_life(void *feed)
+/* Of a width at which states have their type. */
+static sw_status whole_life(void *feed, uint64_t state_bits)
 {
+    const int64_t width = state_bits == 8 ? 700 : 3;
     sw_exec *exec = NULL;
     sw_members *all = NULL;
     small t = {NULL};
     sw_member one[2];
-    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
+    const sw_optimizer_opts adam =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .state_bits = state_bits);
     sw_status status = sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .device = "cuda"));
     if (status == SW_OK)
         status = sw_model_create(&t.model, "life");
     if (status == SW_OK) {
-        t.f1 = sw_linear_new(t.model, "f1", SMALL_WIDTH, 3);
-        t.f2 = sw_linear_new(t.model, "f2", 3, SMALL_WIDTH);
+        t.f1 = sw_linear_new(t.model, "f1", SMALL_WIDTH, width);
+        t.f2 = sw_linear_new(t.model, "f2", width, SMALL_WIDTH);
         t.seen = sw_state_new(t.model, "seen", SW_F32, SW_SHAPE(1));
         t.factor = sw_knob_new(t.model, "factor", 1.0f);
         status = sw_optimizer_create(&t.opt, t.model, &adam);
@@ -677,26 +680,29 @@ static sw_status whole_life(void *feed)
     return status != SW_OK ? status : ended[0] != SW_OK ? ended[0] : ended[1];
 }
 
-SW_TEST("every allocation can fail")
+SW_TEST("every allocation can fail, with states of both types")
 {
-    const sw_feed *feed = member_pool_feed();
-    sw_fake_card_new(NULL, 0);
-    OK(whole_life((void *)(uintptr_t)feed));
-    uint64_t k = 0, failed = 0;
-    for (bool hit = true; hit; k++) {
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = whole_life((void *)(uintptr_t)feed);
-        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        failed += status == SW_NOMEM;
-        SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s", (unsigned long long)k,
-                 sw_last_error());
-        SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks", (unsigned long long)k);
+    void *feed = (void *)(uintptr_t)member_pool_feed();
+    for (uint64_t bits = 0; bits <= 8; bits += 8) {
+        sw_fake_card_new(NULL, 0);
+        OK(whole_life(feed, bits));
+        uint64_t k = 0, failed = 0;
+        for (bool hit = true; hit; k++) {
+            const uint64_t blocks = sw_heap_blocks();
+            sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+            const sw_status status = whole_life(feed, bits);
+            hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
+            sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+            failed += status == SW_NOMEM;
+            SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s",
+                     (unsigned long long)k, sw_last_error());
+            SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks",
+                     (unsigned long long)k);
+        }
+        sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
+                (unsigned long long)failed);
+        CU_ASSERT(failed > 100 && k - failed < 30);
     }
-    sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
-            (unsigned long long)failed);
-    CU_ASSERT(failed > 100 && k - failed < 30);
 }
 
 static sw_status a_callback(sw_member_view *view, void *user)

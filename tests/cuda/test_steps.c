@@ -249,6 +249,7 @@ SW_TEST("every call fails once")
                 {"mlp", {0}, 59, true, SW_F32},
                 {"mlp", {.cannot_map = true}, 59, false, SW_F32},
                 {"lenet5", {0}, 41, false, SW_F32},
+                {"mlp, adam in 8 bits", {0}, 41, false, SW_F32},
                 {"mlp", {0}, 41, true, SW_BF16}};
     for (uint64_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
         const sw_scene *scene = sw_scene_of(ways[i / 2].scene);
@@ -265,14 +266,15 @@ SW_TEST("every call fails once")
 SW_TEST("every kernel fails once")
 {
     const uint64_t step = sw_tests_full() ? 1 : 19;
-    for (uint64_t lazy = 0; lazy < 2; lazy++)
+    for (uint64_t way = 0; way < 4; way++)
         for (uint64_t k = 0;; k += step) {
-            const sw_fake_api *f = sw_fake_card_new(NULL, lazy);
+            const sw_fake_api *f = sw_fake_card_new(NULL, way % 2);
+            const char *scene = way / 2 == 0 ? "mlp" : "mlp, adam in 8 bits";
             const uint64_t blocks = sw_heap_blocks();
             sw_scene_end end;
             const sw_scene_run run = {.device = "cuda", .steps = 3};
             f->fail_work(k, LAUNCH_FAILURE);
-            const sw_status status = sw_scene_train(sw_scene_of("mlp"), &run, &end);
+            const sw_status status = sw_scene_train(sw_scene_of(scene), &run, &end);
             const bool failed = f->failed() != NULL;
             SW_CHECK(status == (failed ? SW_DEVICE : SW_OK), "work %d: %s, %s", (int)k,
                      sw_status_name(status), sw_last_error());

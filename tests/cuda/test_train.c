@@ -291,22 +291,26 @@ SW_TEST("what is wrong with the card is said")
 /* The program on the card that is not there, stopped at chance moments and resumed: it ends
  * with the files of a run that was not stopped. */
 
-enum { WORDS = 40, STOPS = 6, LIMIT_S = 120 };
+enum { WORDS = 44, STOPS = 6, LIMIT_S = 120 };
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
 typedef struct {
     char folder[600];
-    bool pauses; /* saves are written from the card, without a copy */
+    bool pauses;       /* saves are written from the card, without a copy */
+    const char *state; /* the type of the optimizer's states */
     char files[4][700];
 } place;
 
 enum { PARAMS, BEST, METRICS, CHECKPOINT };
 
-static void new_place(place *p, const char *name)
+static const char *const states[] = {"f32", "8bit"};
+
+static void new_place(place *p, const char *name, const char *state)
 {
     static const char *const names[] = {"P", "B", "M.csv", "C"};
     p->pauses = false;
+    p->state = state;
     snprintf(p->folder, sizeof p->folder, "%s", sw_temp_path(name));
     CU_ASSERT_EQUAL_FATAL(mkdir(p->folder, 0700), 0);
     for (int i = 0; i < 4; i++)
@@ -319,11 +323,11 @@ static void fill(const char **argv, const place *p, const char *device, const ch
     const char *const all[] = SW_INIT(
         SW_BUILD_ROOT "/tools/stepwell", "train", "--model", "mlp", "--hidden", "32", "--data",
         "synthetic", "--synthetic-n", "192", "--batch", "8", "--accumulate", "2", "--epochs",
-        "4", "--optimizer", "adam", "--schedule", "cosine", "--clip", "0.5", "--validate-every",
-        "5", "--device", device, "--quiet", "--save-params", p->files[PARAMS], "--save-best",
-        p->files[BEST], "--metrics", p->files[METRICS], every != NULL ? "--checkpoint" : NULL,
-        p->files[CHECKPOINT], "--checkpoint-every", every, "--resume",
-        p->pauses ? "--checkpoint-pauses" : NULL, NULL);
+        "4", "--optimizer", "adam", "--state", p->state, "--schedule", "cosine", "--clip",
+        "0.5", "--validate-every", "5", "--device", device, "--quiet", "--save-params",
+        p->files[PARAMS], "--save-best", p->files[BEST], "--metrics", p->files[METRICS],
+        every != NULL ? "--checkpoint" : NULL, p->files[CHECKPOINT], "--checkpoint-every",
+        every, "--resume", p->pauses ? "--checkpoint-pauses" : NULL, NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         argv[i] = all[i];
 }
@@ -406,15 +410,15 @@ SW_TEST("a run that is stopped ends with the same files")
 {
     NEEDS_ONE_COMPILER();
     static const char *const everys[] = {"1", "3"};
-    const uint64_t seeds = sw_tests_full() ? 30 : 2;
+    const uint64_t seeds = sw_tests_full() ? 30 : 4;
     sw_dice dice = {20};
-    place whole;
+    place whole[2];
     int stopped = 0, resumed = 0;
-    new_place(&whole, "whole");
     uint64_t took_ms = UINT64_MAX; /* the lesser of two: stops must come before the end */
     for (int i = 0; i < 2; i++) {
+        new_place(&whole[i], sw_textf("whole %s", states[i]), states[i]);
         const uint64_t start = sw_clock_ns();
-        run_to_its_end(&whole, "cuda", NULL, "A=");
+        run_to_its_end(&whole[i], "cuda", NULL, "A=");
         const uint64_t ms = (sw_clock_ns() - start) / 1000000;
         took_ms = ms < took_ms ? ms : took_ms;
     }
@@ -422,9 +426,9 @@ SW_TEST("a run that is stopped ends with the same files")
         place p;
         const char *name = sw_textf("seed %d", (int)seed);
         const char *setting = sw_textf("STEPWELL_FAKE_LAZY=%d", (int)seed);
-        new_place(&p, name);
-        p.pauses = seed % 3 == 1;
-        const char *every = everys[seed % 2];
+        new_place(&p, name, states[seed % 2]);
+        p.pauses = seed / 2 % 3 == 1;
+        const char *every = everys[seed / 2 % 2];
         for (int i = 0; i < STOPS; i++) {
             const int by = sw_dice_below(&dice, 3) == 0 ? SIGTERM : SIGKILL;
             const bool there = sw_file_taken(p.files[CHECKPOINT]);
@@ -435,7 +439,7 @@ SW_TEST("a run that is stopped ends with the same files")
             resumed += there;
         }
         run_to_its_end(&p, "cuda", every, setting);
-        same_files(&whole, &p, name);
+        same_files(&whole[seed % 2], &p, name);
     }
     sw_note("stopped %d times in %d runs, %d of them resumed ones", stopped, (int)seeds,
             resumed);
@@ -447,17 +451,19 @@ SW_TEST("a run that is stopped ends with the same files")
 SW_TEST("what was saved on the card loads on the CPU")
 {
     NEEDS_ONE_COMPILER();
-    place p, q;
-    size_t n = 0, m = 0;
-    new_place(&p, "over");
-    run_to_its_end(&p, "cuda", "7", "STEPWELL_FAKE_LAZY=4");
-    q = p;
-    snprintf(q.files[PARAMS], sizeof q.files[PARAMS], "%s/P.cpu", p.folder);
-    run_to_its_end(&q, "cpu", "7", "A=");
-    SW_CHECK(strstr(outcome.err, "was saved on cuda:0, and the run goes on on cpu") != NULL,
-             "%s", outcome.err);
-    char *card = text_of(p.files[PARAMS], &n), *cpu = text_of(q.files[PARAMS], &m);
-    CU_ASSERT(n > 0 && n == m && memcmp(card, cpu, n) == 0);
-    free(card);
-    free(cpu);
+    for (int i = 0; i < 2; i++) {
+        place p, q;
+        size_t n = 0, m = 0;
+        new_place(&p, sw_textf("over %s", states[i]), states[i]);
+        run_to_its_end(&p, "cuda", "7", "STEPWELL_FAKE_LAZY=4");
+        q = p;
+        snprintf(q.files[PARAMS], sizeof q.files[PARAMS], "%s/P.cpu", p.folder);
+        run_to_its_end(&q, "cpu", "7", "A=");
+        SW_CHECK(strstr(outcome.err, "was saved on cuda:0, and the run goes on on cpu") != NULL,
+                 "%s", outcome.err);
+        char *card = text_of(p.files[PARAMS], &n), *cpu = text_of(q.files[PARAMS], &m);
+        CU_ASSERT(n > 0 && n == m && memcmp(card, cpu, n) == 0);
+        free(card);
+        free(cpu);
+    }
 }

@@ -166,14 +166,33 @@ static void in_sizes(const sw_shape *s, bool odd, float times)
     in_buffer(t, x);
 }
 
-/* States in 8 bits: every byte, each row with a shorter last block. */
+/* A state in 8 bits of a parameter of this shape: every byte. */
+static void in_state8(const sw_shape *s, bool has_sign)
+{
+    const sw_type codes = {SW_U8, SW_PLAIN, *s},
+                  scales = {SW_F32, SW_PLAIN, sw_state8_scales(s)};
+    uint8_t *x = sw_entry_block(sw_type_bytes(&codes), 0);
+    float *y = sw_entry_block(sw_type_bytes(&scales), 0);
+    for (int64_t i = 0; i < sw_type_elements(&codes); i++)
+        x[i] = (uint8_t)(i / 256 == 1 ? 0 : i * 7 + run.n_in / 2);
+    for (int64_t i = 0; i < sw_type_elements(&scales); i++)
+        y[i] = (float)(i % 3) * (has_sign ? 0.5f : 0.01f);
+    in_buffer(codes, x);
+    in_buffer(scales, y);
+}
+
+static void out_state8(const sw_shape *s, int alias)
+{
+    out((sw_type){SW_U8, SW_PLAIN, *s}, alias);
+    out((sw_type){SW_F32, SW_PLAIN, sw_state8_scales(s)}, alias + 1);
+}
+
+/* Each row with a shorter last block. */
 static void update8(size_t u, const sw_shape *s, int bits, bool odd)
 {
     static const double corrections[] = {0.19, 0.0199};
     swi_update_attrs a = numbers[bits & 1];
     const int signs = sw_optim_state8((sw_optim)rules[u].rule), states = rules[u].n_state;
-    const sw_type codes = {SW_U8, SW_PLAIN, *s},
-                  scales = {SW_F32, SW_PLAIN, sw_state8_scales(s)};
     a.rule = rules[u].rule;
     a.n_state = 2 * states;
     a.has_scale = (bits & 1) != 0;
@@ -185,22 +204,14 @@ static void update8(size_t u, const sw_shape *s, int bits, bool odd)
     in_sizes(s, false, 1.0f);
     in_sizes(s, odd, 3.0f);
     in_floats(1, knobs);
-    for (int k = 0; k < states; k++) {
-        uint8_t *x = sw_entry_block(sw_type_bytes(&codes), 0);
-        float *y = sw_entry_block(sw_type_bytes(&scales), 0);
-        for (int64_t i = 0; i < sw_type_elements(&codes); i++)
-            x[i] = (uint8_t)(i / 256 == 1 ? 0 : i * 7 + k);
-        for (int64_t i = 0; i < sw_type_elements(&scales); i++)
-            y[i] = (float)(i % 3) * (signs >> k & 1 ? 0.5f : 0.01f);
-        in_buffer(codes, x);
-        in_buffer(scales, y);
-    }
+    for (int k = 0; k < states; k++)
+        in_state8(s, (signs >> k & 1) != 0);
     if (a.has_corrections)
         in_doubles(2, corrections);
     in_conditions(&a, bits);
     out((sw_type){SW_F32, SW_PLAIN, *s}, 0);
-    for (int k = 0; k < 2 * states; k++)
-        out(k % 2 == 0 ? codes : scales, 3 + k);
+    for (int k = 0; k < states; k++)
+        out_state8(s, 3 + 2 * k);
     compare();
 }
 
@@ -562,7 +573,7 @@ SW_TEST("a label out of range makes the loss NaN")
 
 /* ---- gradient and update by tiles -------------------------------------------------------- */
 
-enum { BATCH = 19, TILED_IN = 7 };
+enum { BATCH = 19 };
 static const struct {
     const char *what;
     int64_t rows, tile; /* of the parameter, of a tile */
@@ -595,38 +606,58 @@ static void in_matrix(int64_t rows, int64_t cols, float first)
 {
     float *x = sw_entry_block((size_t)(rows * cols) * sizeof *x, 0);
     sw_rng_normal(x, 0, rows * cols, 31, 32, (uint32_t)run.n_in, 0);
-    for (int64_t i = 0; i < rows * cols && run.n_in > 2; i++)
-        x[i] *= x[i]; /* states and parameters: squares */
+    for (int64_t i = 0; i < rows * cols; i++) /* the gradient's factors are eighths, whose sums
+                                                 are exact; states and parameters squares */
+        x[i] = run.n_in < 2 ? roundf(8.0f * x[i]) / 8.0f : x[i] * x[i];
     x[0] = first;
     in_buffer((sw_type)F32(rows, cols), x);
 }
 
+/* Operands in their place, shifted, and with states in 8 bits where the rule has them: blocks
+ * of a row of which the last one is shorter. */
 SW_TEST("gradients and updates by tiles do")
 {
-    for (size_t k = 0; k < 2 * sizeof tiles / sizeof *tiles; k++) {
-        const size_t i = k / 2;
-        const sw_type param = F32(tiles[i].rows, TILED_IN);
+    int in8 = 0;
+    for (size_t k = 0; k < 3 * sizeof tiles / sizeof *tiles; k++) {
+        const size_t i = k / 3;
+        const int signs = sw_optim_state8((sw_optim)tiles[i].update.rule),
+                  states = tiles[i].update.n_state;
+        const bool state8 = k % 3 == 2;
+        const int64_t cols = state8 ? 300 : 7;
+        const sw_type param = F32(tiles[i].rows, cols);
+        if (state8 && signs == 0)
+            continue;
+        in8 += state8;
         swi_tile_attrs a =
             SW_INIT(.make_op = SW_OP_linear, .make_grad = 1, .n_make = 2,
                     .update_op = tiles[i].op, .rows = tiles[i].tile,
                     .has_check = tiles[i].update.has_finite_check, .n_check = tiles[i].before,
                     .check = {.code = 3.0, .has_before = tiles[i].before});
-        memcpy(a.attrs, &tiles[i].update, sizeof tiles[i].update);
-        begin(&sw_op_tile_update, &a, k % 2, tiles[i].what);
-        in_matrix(BATCH, TILED_IN, 0.5f);
+        swi_update_attrs by = tiles[i].update;
+        by.n_state *= 1 + state8;
+        memcpy(a.attrs, &by, sizeof by);
+        begin(&sw_op_tile_update, &a, k % 3 == 1,
+              sw_textf("%s%s", tiles[i].what, state8 ? ", in 8 bits" : ""));
+        in_matrix(BATCH, cols, 0.5f);
         in_matrix(BATCH, tiles[i].rows, tiles[i].spoiled);
         if (a.n_check > 0)
             in_doubles(1, (const double[]){7.0});
         const int first = run.n_in;
-        in_matrix(tiles[i].rows, TILED_IN, 1.0f);
+        in_matrix(tiles[i].rows, cols, 1.0f);
         in_floats(1, (const float[]){0.01f});
-        for (int s = 0; s < tiles[i].update.n_state; s++)
-            in_matrix(tiles[i].rows, TILED_IN, 1.0f);
+        for (int s = 0; s < states; s++)
+            if (state8)
+                in_state8(&param.shape, (signs >> s & 1) != 0);
+            else
+                in_matrix(tiles[i].rows, cols, 1.0f);
         if (tiles[i].update.has_corrections)
             in_doubles(2, (const double[]){0.19, 0.02});
         out(param, first);
-        for (int s = 0; s < tiles[i].update.n_state; s++)
-            out(param, first + 2 + s);
+        for (int s = 0; s < states; s++)
+            if (state8)
+                out_state8(&param.shape, first + 2 + 2 * s);
+            else
+                out(param, first + 2 + s);
         if (a.has_check)
             out(vector(SW_F64, 1), -1);
         const float *before = run.in[first].ptr;
@@ -643,6 +674,7 @@ SW_TEST("gradients and updates by tiles do")
         CU_ASSERT_EQUAL(memcmp(before, run.out[0].ptr, sw_type_bytes(&param)) == 0, skipped);
         sw_entry_free();
     }
+    CU_ASSERT_EQUAL(in8, 6);
 }
 
 /* ---- noise ------------------------------------------------------------------------------- */

@@ -312,6 +312,8 @@ SW_TEST("misuse is refused")
     opts.n_scales = 1;
     opts.scale[0] = NAN;
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "finite");
+    opts = SW_OPTS(sw_net_opts, .state_bits = 4);
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "state_bits must be 0, 8 or 32");
     opts = SW_OPTS(sw_net_opts, .n_losses = 1);
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "losses");
     sw_named_loss loss = {.name = "cross_entropy", .fn = twice};
@@ -323,8 +325,6 @@ SW_TEST("misuse is refused")
     loss.reserved[1] = 0;
     snprintf(g->loss, sizeof g->loss, "thrice");
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "'cross_entropy', 'twice'");
-    opts = SW_OPTS(sw_net_opts, .state_bits = 4);
-    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "state_bits must be 0, 8 or 32");
     opts = SW_OPTS(sw_net_opts, .utility_rate = 1.5f);
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "utility_rate");
     CU_ASSERT_PTR_NULL(made);

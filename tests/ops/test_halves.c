@@ -308,7 +308,7 @@ SW_TEST("pieces have the bits of the whole, and products are near")
         for (uint32_t op = 0; op < SW_OPS_INSIDE; op++) {
             const swi_op_halves word = swi_op_traits_of(op)->halves;
             const sw_op_desc *desc = swi_op(op);
-            if (word == SWI_HALVES_NONE || desc->forward == NULL)
+            if (word <= SWI_HALVES_NEVER || desc->forward == NULL)
                 continue;
             for (int i = 0; i < desc->n_cases; i++, cases++) {
                 const size_t mark = sw_after_mark();

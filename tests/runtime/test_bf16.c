@@ -122,6 +122,64 @@ SW_TEST("an order has the instruction of the set that is named")
             "the instruction set must be base, avx2, avx512, avx512-bf16 or amx (got 'avx')");
 }
 
+typedef struct {
+    bool image, scope;
+    sw_model *model;
+    sw_binary_linear f1;
+    sw_binary_conv2d c1;
+} bits_net;
+
+static void bits_step(sw_ctx *c, void *user)
+{
+    const bits_net *n = user;
+    if (n->scope)
+        sw_scope_begin(c, "f32");
+    const sw_value x = sw_binarize(c, sw_input(c, 0), 0.0f);
+    sw_output(c, "y",
+              n->image ? sw_apply_binary_conv2d(c, n->c1, x, SW_BINARY_SUMS)
+                       : sw_apply_binary_linear(c, n->f1, x, SW_BINARY_SUMS));
+    if (n->scope)
+        sw_scope_end(c);
+}
+
+/* The sums of a layer in an exec of this type, 12 of them; or why there are none. */
+static sw_status bits_run(sw_dtype compute, bits_net *n, bool immediate, float *sums)
+{
+    float x[2 * 2 * 9];
+    const sw_array in = {SW_F32, n->image ? SW_SHAPE(2, 2, 3, 3) : SW_SHAPE(2, 18), x};
+    for (int i = 0; i < 2 * 2 * 9; i++)
+        x[i] = (float)(i * 7 % 11) - 5.0f;
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = compute));
+    n->model = made_model("bits");
+    n->f1 = sw_binary_linear_new(n->model, "f1", 18, 6, 1);
+    n->c1 = sw_binary_conv2d_new(n->model, "c1", 2, 6, 3);
+    SW_TRY(sw_model_ready(n->model, exec, 3));
+    SW_TRY(sw_run(exec, &SW_OPTS(sw_run_args, .fn = bits_step, .user = n, .models = &n->model,
+                                 .n_models = 1, .inputs = &in, .n_inputs = 1, .mode = SW_EVAL,
+                                 .immediate = immediate)));
+    sw_array y;
+    SW_TRY(sw_output_get(exec, "y", &y));
+    memcpy(sums, y.data, 12 * sizeof *sums);
+    return SW_OK;
+}
+
+SW_TEST("layers of bits are refused by name, but in a scope that keeps float32")
+{
+    for (int i = 0; i < 4; i++) {
+        float exact[12], kept[12];
+        bits_net n = {.image = i % 2 != 0, .scope = true};
+        OK(bits_run(SW_F32, &n, i / 2 != 0, exact));
+        OK(bits_run(SW_BF16, &n, i / 2 != 0, kept));
+        CU_ASSERT_EQUAL(memcmp(exact, kept, sizeof exact), 0);
+        n.scope = false;
+        OK(bits_run(SW_F32, &n, i / 2 != 0, kept));
+        CU_ASSERT_EQUAL(memcmp(exact, kept, sizeof exact), 0);
+        REFUSED(bits_run(SW_BF16, &n, i / 2 != 0, kept), SW_UNSUPPORTED,
+                n.image ? "in c1: binary_conv2d: layers of bits compute in SW_F32 alone"
+                        : "in f1: binary_linear: layers of bits compute in SW_F32 alone");
+    }
+}
+
 static void unknown(sw_ctx *c, void *user)
 {
     (void)sw_keep_f32(c, (sw_value){77, 0});

@@ -33,7 +33,7 @@
     K(F, bce_dx) K(F, difference) K(F, unary) K(F, unary_dx) K(F, abs) K(F, abs_dx) \
     K(F, clamp) K(F, clamp_dx) K(F, above) K(F, above_dx) K(F, sub) K(F, div) K(F, where) \
     K(F, elementwise_loss) K(F, elementwise_loss_dx) K(F, update) K(F, update8) \
-    K(F, adafactor) K(F, largest) K(F, largest_half)
+    K(F, adafactor) K(F, largest)
 #define SW_AXES_LIST(K, F) \
     K(F, dropout) K(F, take_rows) K(F, add_rows) K(F, max_axes) K(F, max_axes_dx) K(F, cumsum) \
     K(F, products) K(F, attention_bytes) K(F, attention) K(F, attention_grad_bytes) \

@@ -140,8 +140,8 @@ void SW_KERNEL(pointwise, update8)(const sw_optim_rule *rule, float *p, const fl
 #define LARGEST_PART (4 * PART) /* only read: fewer hand-overs for as many bytes */
 
 typedef struct {
-    const float *x;
-    const uint16_t *half; /* the same of bf16; NULL: x */
+    const void *x;
+    bool half; /* of bf16 */
     int64_t n;
     int32_t bits; /* of the largest so far: maxima may come in any order */
 } largest_job;
@@ -153,12 +153,13 @@ static void largest_part(void *arg, int part)
     const int64_t from = (int64_t)part * LARGEST_PART;
     const int64_t to = from + LARGEST_PART < j->n ? from + LARGEST_PART : j->n;
     const float *x = j->x;
+    const uint16_t *halves = j->x;
     int32_t most = 0;
-    for (int64_t i = from; i < to && j->half != NULL; i++) {
-        const int32_t bits = (j->half[i] & 0x7fff) << 16;
+    for (int64_t i = from; i < to && j->half; i++) {
+        const int32_t bits = (halves[i] & 0x7fff) << 16;
         most = bits > most ? bits : most;
     }
-    for (int64_t i = from; i < to && x != NULL; i++) {
+    for (int64_t i = from; i < to && !j->half; i++) {
         int32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         bits &= 0x7fffffff;
@@ -170,22 +171,13 @@ static void largest_part(void *arg, int part)
         ;
 }
 
-static float largest_of(largest_job *j, const sw_par *par)
+float SW_KERNEL(pointwise, largest)(const void *x, bool half, int64_t n, const sw_par *par)
 {
+    largest_job j = {x, half, n, 0};
     float most;
-    par->run(par, largest_part, j, (int)((j->n + LARGEST_PART - 1) / LARGEST_PART));
-    memcpy(&most, &j->bits, sizeof most);
+    par->run(par, largest_part, &j, (int)((n + LARGEST_PART - 1) / LARGEST_PART));
+    memcpy(&most, &j.bits, sizeof most);
     return most;
-}
-
-float SW_KERNEL(pointwise, largest)(const float *x, int64_t n, const sw_par *par)
-{
-    return largest_of(&(largest_job){.x = x, .n = n}, par);
-}
-
-float SW_KERNEL(pointwise, largest_half)(const uint16_t *x, int64_t n, const sw_par *par)
-{
-    return largest_of(&(largest_job){.half = x, .n = n}, par);
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* Tables of parts: stepwell report FILE --by layer|role|type|op|phase, one program in a table;
- * and
- * --diff OTHER and --steps A,B, two runs side by side, in lines that add up to their
+ * and --diff OTHER and --steps A,B, two runs side by side, in lines that add up to their
  * difference. */
 #include "profiler/inspect/report/parts.h"
 #include <inttypes.h>

@@ -173,9 +173,6 @@ static sw_status read_opts(sw_net_opts *to, const sw_net_opts *given, const char
                     j);
     }
 
-    if (to->state_bits != 0 && to->state_bits != 8 && to->state_bits != 32)
-        SW_FAIL(SW_INVALID, "%s: state_bits must be 0, 8 or 32 (got %llu)", call,
-                (unsigned long long)to->state_bits);
     if (to->utility_rate == 0)
         to->utility_rate = 0.05f;
     if (!(to->utility_rate > 0 && to->utility_rate <= 1))
@@ -282,9 +279,10 @@ static sw_status declare_optimizer(sw_net *net)
     }
     sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .groups = groups, .n_groups = n_groups,
-                .lr = g->lr, .weight_decay = g->weight_decay, .momentum = g->momentum);
-    if (net->opts.state_bits == 8 && swi_optimizer_has_state8(&opts))
-        opts.state_bits = 8;
+                .lr = g->lr, .weight_decay = g->weight_decay, .momentum = g->momentum,
+                .state_bits = net->opts.state_bits);
+    if (opts.state_bits == 8 && !swi_optimizer_has_state8(&opts))
+        opts.state_bits = 0;
     const sw_status status = sw_optimizer_create(&net->optimizer, net->model, &opts);
     sw_heap_free(params, SW_HEAP_RECORDS, bytes);
     return status;
