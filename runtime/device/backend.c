@@ -88,7 +88,7 @@ static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
     (void)device;
     (void)grad;
     return dtype == SW_F32 || op >= SW_OPS_INSIDE ||
-           swi_op_traits_of(op)->halves != SWI_HALVES_NONE;
+           swi_op_traits_of(op)->halves > SWI_HALVES_NEVER;
 }
 
 static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,

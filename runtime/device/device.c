@@ -320,7 +320,7 @@ static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
 {
     (void)device;
     return swi_device_entry(op, grad) != NULL &&
-           (dtype == SW_F32 || swi_op_traits_of(op)->halves != SWI_HALVES_NONE);
+           (dtype == SW_F32 || swi_op_traits_of(op)->halves > SWI_HALVES_NEVER);
 }
 
 static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,

@@ -138,11 +138,8 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
 bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool card)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    bool any = false;
-    for (int i = 0; i < info->n_in + info->n_out; i++)
-        any |= type_of(info, i)->dtype == SW_BF16;
     const sw_cuda_entry *entry = card ? swi_device_entry(op, grad) : NULL;
-    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE ||
+    if (!swi_any_half(info) || op >= SW_OPS_INSIDE || word <= SWI_HALVES_NEVER ||
         (entry != NULL && entry->exact == 2))
         return false;
     if (word == SWI_HALVES_MOVES || card)
