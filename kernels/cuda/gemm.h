@@ -25,7 +25,7 @@ typedef struct {
     sw_cuda_then then; /* for own kernels alone */
     bool halves;  /* both factors are bf16, their pointers cast from uint16_t *: by a library
                      alone, SW_UNSUPPORTED without */
-    bool half_c;  /* so is the result, without a bias and without accumulation */
+    bool half_c;  /* the result too, without a bias and without accumulation */
     float number; /* of the unary function */
 } sw_cuda_product;
 

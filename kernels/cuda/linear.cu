@@ -301,7 +301,7 @@ enum { LOSS, DX, DW, DB };
 
 struct sizes {
     int64_t rows, width, classes, chunk; /* rows of a chunk: the last may have fewer */
-    bool bias, halves, half_dx;          /* x and w are bf16; so is dx */
+    bool bias, halves, half_dx;          /* x and w are bf16; dx too */
 };
 
 static sizes sizes_of(const sw_type *x, const sw_type *w, bool half_dx, int n_in,
@@ -417,7 +417,7 @@ static sw_status product(const pass &p, sw_cuda_product g, float *c, const float
 /* From the logits' gradient, which stands in their place. */
 static sw_status gradients(const pass &p, int64_t first, int64_t rows)
 {
-    const bool rounds = p.l->order != SW_ORDER_NONE; /* of bf16: so are their factors */
+    const bool rounds = p.l->order != SW_ORDER_NONE; /* of bf16: their factors too */
     sw_cuda_numbers dz = p.logits;
     const sw_cuda_column_sum f = {p.db, p.logits, p.s.classes, first > 0};
     if (p.db != nullptr)

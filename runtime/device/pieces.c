@@ -317,7 +317,7 @@ static int64_t at_least_one(int64_t n, int64_t most)
     return n > 1 ? n : 1;
 }
 
-/* What the kernel sees of operand i. A card's library adds a bias, and what was there, in
+/* How the kernel sees operand i. A card's library adds a bias, and what was there, in
  * float32: such a result is rounded after it. */
 static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info, int i,
                 part *r)
@@ -510,7 +510,7 @@ static bool is_read(const job *j, int i)
                           : (j->l->accumulate >> (i - j->l->n_in) & 1u) != 0;
 }
 
-/* What the kernel gets of operand i: in scratch, or where it is. */
+/* Operand i as the kernel gets it: in scratch, or where it is. */
 static sw_buffer given(const job *j, int i, char *scratch, int64_t from, int64_t n)
 {
     const part *r = &j->p->parts[i];
