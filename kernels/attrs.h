@@ -170,7 +170,8 @@ typedef struct {
 } swi_noise_ce_attrs;
 
 /* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
- * root of a head's size; heads_kv 0: heads. first and past follow the three where they are there.
+ * root of a head's size; heads_kv 0: heads. first and past follow the three where they are
+ * there.
  */
 typedef struct {
     int32_t heads, causal;

@@ -267,7 +267,7 @@ static sw_status reference(const sw_reference *r)
 
 /* ---- descriptor -------------------------------------------------------------------------- */
 
-/* What there is of first and past is after q, k and v. */
+/* first and past where they are there. */
 #define READ                                                                                   \
     FROM(SW_IN(0), SW_IN(1), SW_IN(2), SW_IN(3), SW_IN(4), SW_OUT(0), SW_OUT(1), SW_DOUT(0))
 static const sw_grad_desc grads[] = {
