@@ -3,8 +3,9 @@
  *
  * The product of queries and keys exists in tiles alone: forward keeps a running maximum and
  * sum of each row (Dao et al. 2022, 2023), backward makes the tiles again from the logarithm of
- * that sum. Bits depend on shapes and the instruction set only: a row goes over the keys in
- * blocks from the first to the last, and what is summed over queries goes in their order. */
+ * that sum. Bits depend on shapes and the instruction set only: a row goes over the keys that
+ * it sees in blocks from the first to the last, and what is summed over queries goes in their
+ * order, head by head. */
 #ifndef SW_ATTENTION_H
 #define SW_ATTENTION_H
 
@@ -28,11 +29,16 @@ typedef struct {
 } sw_heads_out;
 
 typedef struct {
-    int64_t batch, queries, keys, heads;
+    int64_t batch, queries, keys;
+    int64_t heads, heads_kv;  /* of q, y and lse; of k and v, each for heads / heads_kv of q */
     int64_t size, value_size; /* of one head of q and k, and of v and y */
     float scale;
-    bool causal; /* query i sees the keys 0..i */
-    bool half;   /* all but lse is bf16, its pointers cast from uint16_t * */
+    bool causal;            /* query i sees the keys first[i]..past + i */
+    bool half;              /* all but lse is bf16, its pointers cast from uint16_t * */
+    bool has_past;          /* it is a number of the run: any */
+    const int32_t *first;   /* (batch, queries), at most past + i counts; NULL: 0 */
+    const int32_t *past_at; /* where the number lies; NULL: 0 */
+    int64_t past;           /* on the CPU: the number */
 } sw_attention_shape;
 
 /* y and dy are (batch, queries, heads * value_size) and lse, the logarithms of the sums,

@@ -170,11 +170,21 @@ typedef struct {
 } swi_noise_ce_attrs;
 
 /* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
- * root of a head's size. */
+ * root of a head's size; heads_kv 0: heads. first and past follow the three where they are
+ * there.
+ */
 typedef struct {
     int32_t heads, causal;
     float scale;
+    int32_t heads_kv, has_first, has_past;
 } swi_attention_attrs;
+
+/* rotary: sw_rotary_opts, theta not 0. */
+typedef struct {
+    int64_t original_context;
+    int32_t heads, rule;
+    float theta, factor, low_freq_factor, high_freq_factor;
+} swi_rotary_attrs;
 
 typedef struct {
     int64_t axis;

@@ -1,5 +1,5 @@
 /* Kernels over rows and axes: dropout, rows of a table, maximum over axes, many products,
- * cumulative sums, attention. float32.
+ * cumulative sums, rotary positions, attention. float32.
  *
  * Bits depend on shapes, strides and the instruction set only: sums go in one fixed order, and
  * a random number belongs to its element, whichever thread draws it. `accumulate` adds to the
@@ -10,6 +10,7 @@
 #include "kernels/attention.h"
 #include "kernels/ids.h"
 #include "kernels/par.h"
+#include "kernels/rotary.h"
 
 #define SW_AXES_MAX 9 /* a tensor's eight axes and one of length 1 */
 
@@ -85,6 +86,10 @@ typedef struct {
 
     /* One task per result where there are as many as threads, else per tile of each. */
     void (*products)(const sw_products *p, const sw_par *par);
+
+    /* y may be x: each pair is read before it is written. */
+    void (*rotary)(float *y, const float *x, const int32_t *positions, const sw_rotary_rows *r,
+                   const sw_par *par);
 
     /* attention.h. lse NULL: not written. Scratch is each thread's tiles; backward with the dq
      * of one head. makes: bit 0 for dq, 1 for dk, 2 for dv. */

@@ -148,13 +148,9 @@ SW_INLINE float sw_tanhf(float x)
     return sw_float_of((sw_bits_of(x) & 0x80000000u) | (sw_bits_of(t) & 0x7fffffffu));
 }
 
-/* sin and cos of 2 pi u, 0 <= u < 1. */
-SW_INLINE void sw_sincos_turn(float u, float *sine, float *cosine)
+/* sin and cos of x and so many quarter turns, |x| <= pi/4. */
+SW_INLINE void sw_sincos_quarter(float x, uint32_t quarter, float *sine, float *cosine)
 {
-    const float magic = 12582912.0f;
-    const float t = u * 4.0f + magic, q = t - magic; /* nearest quarter turn */
-    const uint32_t quarter = sw_bits_of(t) & 3u;
-    const float x = (u * 4.0f - q) * 1.57079632679489662f; /* exact difference; |x| <= pi/4 */
     const float z = x * x;
     float s = -1.9515295891e-4f;
     s = s * z + 8.3321608736e-3f;
@@ -167,6 +163,25 @@ SW_INLINE void sw_sincos_turn(float u, float *sine, float *cosine)
     const float a = (quarter & 1u) != 0 ? c : s, b = (quarter & 1u) != 0 ? s : c;
     *sine = (quarter & 2u) != 0 ? -a : a;
     *cosine = ((quarter + 1u) & 2u) != 0 ? -b : b;
+}
+
+/* sin and cos of 2 pi u, 0 <= u < 1. */
+SW_INLINE void sw_sincos_turn(float u, float *sine, float *cosine)
+{
+    const float magic = 12582912.0f;
+    const float t = u * 4.0f + magic, q = t - magic; /* nearest quarter turn */
+    /* exact difference; |x| <= pi/4 */
+    sw_sincos_quarter((u * 4.0f - q) * 1.57079632679489662f, sw_bits_of(t) & 3u, sine, cosine);
+}
+
+/* sin and cos of a, |a| <= 2^31. Quarter turns are taken away in float64: with 22 bits of pi/2,
+ * whose product with their number is exact, and with the rest of it. */
+SW_INLINE void sw_sincosf(float a, float *sine, float *cosine)
+{
+    const double magic = 6755399441055744.0;
+    const double q = ((double)a * 0.6366197723675814 + magic) - magic; /* nearest */
+    const double x = ((double)a - q * 1.570796012878418) - q * 3.139164786504813e-07;
+    sw_sincos_quarter((float)x, (uint32_t)(int32_t)q & 3u, sine, cosine);
 }
 
 /* ---- activations: values, and slopes from what the op keeps ------------------------------ */

@@ -10,7 +10,13 @@
  *   dk, dv   the same by columns                              dk = x^T q,  dv = p^T dy
  *
  * Heads of any size: factors go through shared memory 64 columns at a time, and results wider
- * than that have a block for each 64 columns, which makes x again. */
+ * than that have a block for each 64 columns, which makes x again.
+ *
+ * Kernels with FROM read first and past. Forward, the rows of a block that begin at one key go
+ * over their keys together, in tiles that are counted from it, and the others wait: so a
+ * document has the bits that it has alone. Backward kernels WITH shared heads, first or past
+ * mask what a row does not see, and a block of dk and dv goes over the heads of q that share
+ * its head in their order. */
 #include "kernels/attention.h"
 #include "kernels/attention_launch.h"
 #include "kernels/cuda/device.h"
@@ -192,49 +198,94 @@ template <class OP> static __device__ __forceinline__ float over_lanes(float v)
     return v;
 }
 
+/* The keys that queries of an image see: first and past, where they are there, as numbers that
+ * can be. */
+struct sights {
+    const sw_attention_shape &s;
+    const int32_t *first; /* NULL: 0 */
+    int past;
+    __device__ int64_t last(int64_t query) const
+    {
+        return s.causal && past + query < s.keys ? past + query : s.keys - 1;
+    }
+    __device__ int64_t from(int64_t query) const
+    {
+        int64_t at = first != nullptr && query < s.queries ? first[query] : 0;
+        at = at < last(query) ? at : last(query);
+        return at < 0 ? 0 : at;
+    }
+    /* Does a query of the tile from `query` on see a key of that from `key` on? */
+    __device__ bool meet(int64_t query, int64_t key) const
+    {
+        for (int i = 0; i < SIDE && query < s.queries; i++, query++)
+            if (last(query) >= key && from(query) < key + SIDE)
+                return true;
+        return false;
+    }
+};
+static __device__ __forceinline__ sights sights_of(const sw_attention_shape &s, int64_t image)
+{
+    int past = 0;
+    if (s.past_at != nullptr) {
+        const int64_t most = s.keys - s.queries;
+        past = *s.past_at < 0 ? 0 : *s.past_at < most ? *s.past_at : (int)most;
+    }
+    return sights{s, s.first != nullptr ? s.first + image * s.queries : nullptr, past};
+}
+
 /* Which queries and keys of a tile meet: with BY_KEYS its rows are keys, seen by the queries of
  * its columns. Rows past the end meet something too: no one reads it. */
-template <bool BY_KEYS> struct meeting {
+template <bool BY_KEYS, bool FROM> struct meeting {
     int shift, end; /* of the columns; of rows against columns, past all where not causal */
-    __device__ bool has(int r, int c) const
+    int low[!FROM ? 1 : BY_KEYS ? COLS : ROWS]; /* the first key of each query */
+    __device__ bool has(int i, int j) const
     {
-        return c < end && (BY_KEYS ? c >= r + shift : c <= r + shift);
+        const int r = row_of(i), c = col_of(j);
+        return c < end && (BY_KEYS ? c >= r + shift : c <= r + shift) &&
+               (!FROM || (BY_KEYS ? r >= low[j] : c >= low[i]));
     }
 };
 /* The tile's first row and column. */
-template <bool BY_KEYS>
-static __device__ __forceinline__ meeting<BY_KEYS> meeting_of(const sw_attention_shape &s,
-                                                              int64_t r0, int64_t c0)
+template <bool BY_KEYS, bool FROM>
+static __device__ __forceinline__ meeting<BY_KEYS, FROM>
+meeting_of(const sw_attention_shape &s, const sights &see, int64_t r0, int64_t c0)
 {
     const int64_t left = (BY_KEYS ? s.queries : s.keys) - c0, past = BY_KEYS ? -SIDE : SIDE;
-    const int64_t by = s.causal ? r0 - c0 : past;
-    return meeting<BY_KEYS>{(int)((BY_KEYS ? by < past : by > past) ? past : by),
-                            left < SIDE ? (int)left : SIDE};
+    const int64_t on = !FROM ? 0 : BY_KEYS ? -see.past : see.past;
+    const int64_t by = s.causal ? r0 - c0 + on : past;
+    meeting<BY_KEYS, FROM> m;
+    m.shift = (int)((BY_KEYS ? by < past : by > past) ? past : by);
+    m.end = left < SIDE ? (int)left : SIDE;
+    for (int i = 0; FROM && i < (BY_KEYS ? COLS : ROWS); i++) {
+        const int64_t query = BY_KEYS ? c0 + col_of(i) : r0 + row_of(i);
+        const int64_t key = see.from(query) - (BY_KEYS ? r0 : c0);
+        m.low[i] = (int)(key < 0 ? 0 : key < SIDE ? key : SIDE);
+    }
+    return m;
 }
 
 /* Scores become exponentials, with the running maximum of each row and this thread's share of
  * its sum; what was summed before is brought to the new maximum. */
-static __device__ __forceinline__ void soften(float (&x)[ROWS][COLS], float (&out)[ROWS][COLS],
-                                              float (&most)[ROWS], float (&total)[ROWS],
-                                              const sw_attention_shape &s, int64_t r0,
-                                              int64_t c0)
+template <bool FROM>
+static __device__ __forceinline__ void
+soften(float (&x)[ROWS][COLS], float (&out)[ROWS][COLS], float (&most)[ROWS],
+       float (&total)[ROWS], const sw_attention_shape &s, const meeting<false, FROM> &seen)
 {
-    const meeting<false> seen = meeting_of<false>(s, r0, c0);
     SW_UNROLL
     for (int i = 0; i < ROWS; i++) {
         float here = -INFINITY;
         for (int j = 0; j < COLS; j++) {
             x[i][j] *= s.scale;
-            if (seen.has(row_of(i), col_of(j)))
+            if (seen.has(i, j))
                 here = sw_cuda_largest::of(here, x[i][j]);
         }
         const float now = sw_cuda_largest::of(most[i], over_lanes<sw_cuda_largest>(here));
-        const float shrink = sw_expf(most[i] - now);
+        const float shrink = FROM && now == -INFINITY ? 1.0f : sw_expf(most[i] - now);
         most[i] = now;
         total[i] *= shrink;
         for (int j = 0; j < COLS; j++) {
             out[i][j] *= shrink;
-            x[i][j] = seen.has(row_of(i), col_of(j)) ? sw_expf(x[i][j] - now) : 0.0f;
+            x[i][j] = seen.has(i, j) ? sw_expf(x[i][j] - now) : 0.0f;
             total[i] += x[i][j];
         }
     }
@@ -253,25 +304,25 @@ static __device__ __forceinline__ void of_queries(float (&v)[BY_KEYS ? COLS : RO
 }
 
 /* Scores become probabilities. */
-template <bool BY_KEYS>
+template <bool BY_KEYS, bool FROM>
 static __device__ __forceinline__ void revive(float (&x)[ROWS][COLS], const float *lse,
-                                              const sw_attention_shape &s, int64_t r0,
-                                              int64_t c0)
+                                              const sw_attention_shape &s, const sights &see,
+                                              int64_t r0, int64_t c0)
 {
     float less[BY_KEYS ? COLS : ROWS];
     of_queries<BY_KEYS>(less, lse, s.queries, r0, c0);
-    const meeting<BY_KEYS> seen = meeting_of<BY_KEYS>(s, r0, c0);
+    const meeting<BY_KEYS, FROM> seen = meeting_of<BY_KEYS, FROM>(s, see, r0, c0);
     SW_UNROLL
     for (int i = 0; i < ROWS; i++) {
         for (int j = 0; j < COLS; j++)
-            x[i][j] = seen.has(row_of(i), col_of(j))
-                          ? sw_expf(x[i][j] * s.scale - less[BY_KEYS ? j : i])
-                          : 0.0f;
+            x[i][j] =
+                seen.has(i, j) ? sw_expf(x[i][j] * s.scale - less[BY_KEYS ? j : i]) : 0.0f;
     }
 }
 
-/* p (dp - d) scale; one of p and dp is in x, the other, with SWAPPED p, in the tile. */
-template <bool BY_KEYS, bool SWAPPED>
+/* p (dp - d) scale; one of p and dp is in x, the other, with SWAPPED p, in the tile. With FROM
+ * a key that no query sees may be no number. */
+template <bool BY_KEYS, bool SWAPPED, bool FROM>
 static __device__ __forceinline__ void slope(float (&x)[ROWS][COLS], const float4 *tile,
                                              const float *d, const sw_attention_shape &s,
                                              int64_t r0, int64_t c0)
@@ -284,7 +335,7 @@ static __device__ __forceinline__ void slope(float (&x)[ROWS][COLS], const float
         for (int j = 0; j < COLS; j++) {
             const float other = from[own_at(i, j)];
             const float p = SWAPPED ? other : x[i][j], dp = SWAPPED ? x[i][j] : other;
-            x[i][j] = p * (dp - less[BY_KEYS ? j : i]) * s.scale;
+            x[i][j] = FROM && p == 0.0f ? 0.0f : p * (dp - less[BY_KEYS ? j : i]) * s.scale;
         }
 }
 
@@ -331,38 +382,56 @@ struct position {
     int image, head, slice;
 };
 static __device__ __forceinline__ position position_of(const sw_attention_shape &s,
-                                                       int64_t slices, int64_t rows,
-                                                       bool last_first)
+                                                       int64_t heads, int64_t slices,
+                                                       int64_t rows, bool last_first)
 {
-    const int64_t each = s.batch * s.heads * slices, blocks = (rows + SIDE - 1) / SIDE;
+    const int64_t each = s.batch * heads * slices, blocks = (rows + SIDE - 1) / SIDE;
     const int64_t at = blockIdx.x % each, block = blockIdx.x / each;
     return position{(last_first ? blocks - 1 - block : block) * SIDE,
-                    (int)(at / slices / s.heads), (int)(at / slices % s.heads),
-                    (int)(at % slices)};
+                    (int)(at / slices / heads), (int)(at / slices % heads), (int)(at % slices)};
 }
 
-template <bool WIDE>
+template <bool WIDE, bool FROM>
 __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attention_job a)
 {
     SW_SHARED(float4, left, SIDE * QUADS);
     SW_SHARED(float4, right, SIDE * QUADS);
     SW_SHARED(float4, middle, SIDE * QUADS);
     const sw_attention_shape &s = a.g.s;
-    const position at = position_of(s, a.slices, s.queries, s.causal);
+    const position at = position_of(s, s.heads, a.slices, s.queries, s.causal);
+    const int64_t kv = at.head / (s.heads / s.heads_kv);
     const side q = side_of(a.g.q, at.image, at.head, s.queries, s.size);
-    const side k = side_of(a.g.k, at.image, at.head, s.keys, s.size);
-    const side v = side_of(a.g.v, at.image, at.head, s.keys, s.value_size);
-    const int64_t end = s.causal && at.row + SIDE < s.keys ? at.row + SIDE : s.keys;
+    side k = side_of(a.g.k, at.image, kv, s.keys, s.size);
+    side v = side_of(a.g.v, at.image, kv, s.keys, s.value_size);
+    const int64_t rows = at.row + SIDE < s.queries ? at.row + SIDE : s.queries;
+    const sights see = sights_of(s, at.image);
     float out[ROWS][COLS] = {}, x[ROWS][COLS], most[ROWS], total[ROWS];
+    bool kept = false;
     for (int i = 0; i < ROWS; i++) {
         most[i] = -INFINITY;
         total[i] = 0.0f;
     }
-    for (int64_t c = 0; c < end; c += SIDE) {
-        multiply<WIDE>(x, left, right, q, at.row, c > 0 && s.size <= SIDE, k, c);
-        soften(x, out, most, total, s, at.row, c);
-        add_product<WIDE>(out, x, middle, right, v, c, at.slice * SIDE, false, at.row,
-                          s.queries);
+    for (int64_t row = at.row, next; row < rows; row = next) {
+        const int64_t first = FROM ? see.from(row) : 0;
+        for (next = FROM ? row + 1 : rows; next < rows && see.from(next) == first;)
+            next++;
+        const int64_t end = FROM                                 ? see.last(next - 1) + 1
+                            : s.causal && at.row + SIDE < s.keys ? at.row + SIDE
+                                                                 : s.keys;
+        if (FROM)
+            k.rows = v.rows = end; /* what follows may be no numbers */
+        for (int64_t c = first; c < end; c += SIDE) {
+            multiply<WIDE>(x, left, right, q, at.row, kept && s.size <= SIDE, k, c);
+            meeting<false, FROM> seen = meeting_of<false, FROM>(s, see, at.row, c);
+            for (int i = 0; FROM && i < ROWS; i++) {
+                const int64_t r = at.row + row_of(i);
+                seen.low[i] = r >= row && r < next ? 0 : SIDE;
+            }
+            soften(x, out, most, total, s, seen);
+            add_product<WIDE>(out, x, middle, right, v, c, at.slice * SIDE, false, at.row,
+                              s.queries);
+            kept = true;
+        }
     }
     for (int i = 0; i < ROWS; i++) {
         total[i] = over_lanes<sw_cuda_plus>(total[i]);
@@ -380,8 +449,9 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attentio
 }
 
 /* KIND DQ, DK, DV or DKDV. */
-template <int KIND, bool WIDE>
-__global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) backward_kernel(attention_job a)
+template <int KIND, bool WIDE, bool WITH>
+__global__ void __launch_bounds__(THREADS, WIDE && !WITH ? 3 : 2)
+    backward_kernel(attention_job a)
 {
     SW_SHARED(float4, left, SIDE * QUADS);
     SW_SHARED(float4, right, SIDE * QUADS);
@@ -389,42 +459,57 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) backward_kernel(attenti
     constexpr bool by_keys = KIND != DQ;
     const sw_attention_shape &s = a.g.s;
     const int64_t rows = by_keys ? s.keys : s.queries;
-    const position at = position_of(s, a.slices, rows, !by_keys && s.causal);
-    const int64_t queries = (at.image * s.heads + at.head) * s.queries; /* of heads before */
+    const int group = WITH ? (int)(s.heads / s.heads_kv) : 1;
+    const position at =
+        position_of(s, by_keys ? s.heads_kv : s.heads, a.slices, rows, !by_keys && s.causal);
+    const int64_t kv = by_keys ? at.head : at.head / group;
     const int64_t width = s.heads * s.value_size;
     const sw_heads dy_heads = {a.g.dy, s.queries * width, width, 1};
-    const side q = side_of(a.g.q, at.image, at.head, s.queries, s.size);
-    const side k = side_of(a.g.k, at.image, at.head, s.keys, s.size);
-    const side v = side_of(a.g.v, at.image, at.head, s.keys, s.value_size);
-    const side dy = side_of(dy_heads, at.image, at.head, s.queries, s.value_size);
+    side k = side_of(a.g.k, at.image, kv, s.keys, s.size);
+    side v = side_of(a.g.v, at.image, kv, s.keys, s.value_size);
     const bool one = s.size <= SIDE;
-    const int64_t from = by_keys && s.causal ? at.row : 0;
-    const int64_t end = by_keys                              ? s.queries
-                        : s.causal && at.row + SIDE < s.keys ? at.row + SIDE
-                                                             : s.keys;
+    const sights see = sights_of(s, at.image);
+    int64_t from = by_keys && s.causal ? at.row : 0;
+    int64_t end = by_keys                              ? s.queries
+                  : s.causal && at.row + SIDE < s.keys ? at.row + SIDE
+                                                       : s.keys;
+    if (WITH && by_keys && s.causal)
+        from = at.row > see.past ? (at.row - see.past) / SIDE * SIDE : 0;
+    if (WITH && !by_keys)
+        k.rows = v.rows = end = see.last((at.row + SIDE < rows ? at.row + SIDE : rows) - 1) + 1;
     float out[ROWS][COLS] = {}, dv[ROWS][COLS] = {}, x[ROWS][COLS];
-    for (int64_t c = from; c < end; c += SIDE) {
-        if (KIND == DQ || KIND == DK) {
-            multiply<WIDE>(x, left, right, by_keys ? v : dy, at.row, false, by_keys ? dy : v,
-                           c);
-            put_tile(middle, x);
+    bool kept = false;
+    for (int i = 0; i < (by_keys ? group : 1); i++) {
+        const int h = by_keys ? at.head * group + i : at.head;
+        const int64_t queries = (at.image * s.heads + h) * s.queries; /* of heads before */
+        const side q = side_of(a.g.q, at.image, h, s.queries, s.size);
+        const side dy = side_of(dy_heads, at.image, h, s.queries, s.value_size);
+        for (int64_t c = from; c < end; c += SIDE) {
+            if (WITH && !see.meet(by_keys ? c : at.row, by_keys ? at.row : c))
+                continue;
+            if (KIND == DQ || KIND == DK) {
+                multiply<WIDE>(x, left, right, by_keys ? v : dy, at.row, false,
+                               by_keys ? dy : v, c);
+                put_tile(middle, x);
+            }
+            multiply<WIDE>(x, left, right, by_keys ? k : q, at.row, KIND == DV && kept && one,
+                           by_keys ? q : k, c);
+            revive<by_keys, WITH>(x, a.g.lse + queries, s, see, at.row, c);
+            if (KIND == DKDV) {
+                put_tile(middle, x);
+                multiply<WIDE>(x, left, right, v, at.row, false, dy, c);
+                add_rows(dv, middle, right, quads_of(dy.rows - c, at.row, rows));
+            }
+            if (KIND != DV)
+                slope<by_keys, KIND == DKDV, WITH>(x, middle, a.d + queries, s, at.row, c);
+            if (KIND == DV)
+                add_product<WIDE>(out, x, middle, right, dy, c, at.slice * SIDE, false, at.row,
+                                  rows);
+            else
+                add_product<WIDE>(out, x, middle, right, by_keys ? q : k, c, at.slice * SIDE,
+                                  KIND != DKDV && one, at.row, rows);
+            kept = true;
         }
-        multiply<WIDE>(x, left, right, by_keys ? k : q, at.row, KIND == DV && c > from && one,
-                       by_keys ? q : k, c);
-        revive<by_keys>(x, a.g.lse + queries, s, at.row, c);
-        if (KIND == DKDV) {
-            put_tile(middle, x);
-            multiply<WIDE>(x, left, right, v, at.row, false, dy, c);
-            add_rows(dv, middle, right, quads_of(dy.rows - c, at.row, rows));
-        }
-        if (KIND != DV)
-            slope<by_keys, KIND == DKDV>(x, middle, a.d + queries, s, at.row, c);
-        if (KIND == DV)
-            add_product<WIDE>(out, x, middle, right, dy, c, at.slice * SIDE, false, at.row,
-                              rows);
-        else
-            add_product<WIDE>(out, x, middle, right, by_keys ? q : k, c, at.slice * SIDE,
-                              KIND != DKDV && one, at.row, rows);
     }
     const sw_heads_out &to = KIND == DQ ? a.g.dq : KIND == DV ? a.g.dv : a.g.dk;
     const int64_t size = KIND == DV ? s.value_size : s.size;
@@ -473,10 +558,9 @@ static bool wide_out(const sw_heads_out &h)
 }
 
 /* Blocks for the rows of all heads. */
-static unsigned blocks_for(const attention_job &a, int64_t rows)
+static unsigned blocks_for(const attention_job &a, int64_t heads, int64_t rows)
 {
-    const sw_attention_shape &s = a.g.s;
-    return (unsigned)(s.batch * s.heads * a.slices * ((rows + SIDE - 1) / SIDE));
+    return (unsigned)(a.g.s.batch * heads * a.slices * ((rows + SIDE - 1) / SIDE));
 }
 static int64_t slices_of(int64_t cols)
 {
@@ -488,7 +572,9 @@ SW_CUDA_ENTRY(attention, forward, NULL, 0)
     attention_job a = {};
     sw_attention_shape *s = &a.g.s;
     sw_heads in[3];
-    sw_attention_find(l, l->n_in, s, in);
+    sw_attention_find(
+        l, l->n_in - sw_attention_extras(static_cast<const swi_attention_attrs *>(l->attrs)), s,
+        in);
     a.g.q = in[0];
     a.g.k = in[1];
     a.g.v = in[2];
@@ -497,10 +583,13 @@ SW_CUDA_ENTRY(attention, forward, NULL, 0)
     a.slices = slices_of(s->value_size);
     const bool wide = wide_in(in[0], s->size) && wide_in(in[1], s->size) &&
                       wide_in(in[2], s->value_size) && sw_cuda_aligned(a.y);
-    const auto kernel = wide ? forward_kernel<true> : forward_kernel<false>;
+    const bool from = s->first != nullptr || s->past_at != nullptr;
+    const auto kernel = from   ? wide ? forward_kernel<true, true> : forward_kernel<false, true>
+                          : wide ? forward_kernel<true, false>
+                               : forward_kernel<false, false>;
     if (s->batch == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(kernel, blocks_for(a, s->queries), THREADS, 0, queue, a);
+    SW_CUDA_LAUNCH(kernel, blocks_for(a, s->heads, s->queries), THREADS, 0, queue, a);
     return sw_cuda_launched("attention");
 }
 
@@ -508,9 +597,15 @@ template <int KIND>
 static void backward(attention_job a, int64_t rows, int64_t cols, bool wide,
                      const sw_cuda_queue *queue)
 {
+    const sw_attention_shape &s = a.g.s;
+    const bool with = s.heads_kv < s.heads || s.first != nullptr || s.past_at != nullptr;
+    const auto kernel =
+        with   ? wide ? backward_kernel<KIND, true, true> : backward_kernel<KIND, false, true>
+          : wide ? backward_kernel<KIND, true, false>
+               : backward_kernel<KIND, false, false>;
     a.slices = slices_of(cols);
-    const auto kernel = wide ? backward_kernel<KIND, true> : backward_kernel<KIND, false>;
-    SW_CUDA_LAUNCH(kernel, blocks_for(a, rows), THREADS, 0, queue, a);
+    SW_CUDA_LAUNCH(kernel, blocks_for(a, KIND == DQ ? s.heads : s.heads_kv, rows), THREADS, 0,
+                   queue, a);
 }
 
 /* Gradients in the bytes of what other blocks still read wait in scratch: those of one tensor
@@ -524,10 +619,9 @@ static unsigned waiting(const sw_attention_shape &s, bool one_tensor, unsigned m
 }
 static int64_t gradient_elements(const sw_attention_shape &s, int i)
 {
-    return s.batch * s.heads *
-           (i == 0   ? s.queries * s.size
-            : i == 1 ? s.keys * s.size
-                     : s.keys * s.value_size);
+    return s.batch * (i == 0   ? s.heads * s.queries * s.size
+                      : i == 1 ? s.heads_kv * s.keys * s.size
+                               : s.heads_kv * s.keys * s.value_size);
 }
 
 /* d, then what waits; each from an address that allows wide accesses. */
@@ -541,7 +635,7 @@ static int64_t scratch_for(const sw_attention_shape &s)
 }
 static size_t grad_scratch(const sw_kernel_info *info, unsigned makes)
 {
-    const int n = sw_attention_inputs(info->n_in, true);
+    const int n = sw_attention_inputs(info->n_in, true, info->attrs);
     const sw_attention_shape s = sw_attention_info_shape(info, n);
     const unsigned wait = waiting(s, n == 1, makes);
     int64_t scratch_of_tiles = scratch_for(s);
@@ -583,7 +677,7 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     attention_job a = {};
     a.g = sw_attention_grads_of(l, makes);
     const sw_attention_shape &s = a.g.s;
-    const bool one = sw_attention_inputs(l->n_in, (makes & 3u) != 0) == 1;
+    const bool one = sw_attention_inputs(l->n_in, (makes & 3u) != 0, l->attrs) == 1;
     sw_heads_out *const out[] = {&a.g.dq, &a.g.dk, &a.g.dv};
     const sw_heads_out real[] = {a.g.dq, a.g.dk, a.g.dv};
     float *scratch_of_tiles = static_cast<float *>(l->scratch);
@@ -600,7 +694,7 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
                 wide_in(a.g.v, s.value_size) && sw_cuda_aligned(a.g.dy);
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? s.queries : s.keys;
-        const int64_t row = s.heads * (i < 2 ? s.size : s.value_size);
+        const int64_t row = (i == 0 ? s.heads : s.heads_kv) * (i < 2 ? s.size : s.value_size);
         if ((wait >> i & 1u) != 0) {
             *out[i] = sw_heads_out{scratch_of_tiles, rows * row, row, false};
             scratch_of_tiles += whole(gradient_elements(s, i));

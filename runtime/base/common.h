@@ -113,7 +113,8 @@ enum {
     SWI_TANH = SWI_EXP + 11,
     SWI_SWISH = SWI_EXP + 8,
     SWI_SWISH_SLOPE = SWI_EXP + 14,
-    SWI_SINCOS = 30,
+    SWI_SINCOS = 30, /* of a turn */
+    SWI_SINCOS_OF_ANGLE = 34,
     SWI_PHILOX = 25, /* ten rounds of ten for four elements */
     SWI_UNIFORM = SWI_PHILOX + 2,
     SWI_NORMAL = SWI_PHILOX + (SWI_LOG + SWI_SINCOS + 9) / 2 /* a pair by Box and Muller */

@@ -75,7 +75,8 @@ typedef enum {
     SWI_AXES_ALONG,    /* swi_line_attrs: all but one axis */
     SWI_AXES_REDUCE,   /* swi_sum_attrs: axes that stay */
     SWI_AXES_LOOKUP,   /* ids (n...), (rows, width) -> (n..., width); rows are numbered */
-    SWI_AXES_HEADS,    /* swi_attention_attrs: (n, s, heads size); a head is one unit */
+    SWI_AXES_HEADS,    /* swi_attention_attrs: (n, s, heads size); a head is one unit, unless
+                          heads of q share one of k and v */
     SWI_AXES_LOSS,     /* the end of a net */
     SWI_AXES_LINEAR_LOSS, /* (rows, in), (out, in), (out); `in` is summed over, the rest ends */
 

@@ -750,7 +750,9 @@ static void join_heads(swi_walk *w, uint32_t k, int parts, uint32_t to)
 
 static void tie_heads(swi_walk *w)
 {
-    const uint32_t n_in = w->node->n_in, out = n_in;
+    const swi_attention_attrs *a = swi_walk_attrs_of(w);
+    const uint32_t out = w->node->n_in;
+    const uint32_t n_in = out - (uint32_t)(a->has_first + a->has_past); /* q, k and v */
     const int parts = n_in == 1 ? 3 : 1;
     const uint32_t v = swi_walk_value_of(w, 0);
     const int64_t from = w->axes->net[SWI_FROM]->values[v].shape.dim[2];
@@ -760,10 +762,14 @@ static void tie_heads(swi_walk *w)
     walk_tie_front(w, 0, out, 2);
     for (uint32_t k = 1; k < n_in; k++)
         walk_tie(w, k, 0, out, 0);
-    if (from / heads != to / heads_to)
+    if (a->has_first)
+        walk_tie_front(w, n_in, out, 2);
+    /* Heads that share one of k and v stay as they are. */
+    if (from / heads != to / heads_to || (a->heads_kv != 0 && a->heads_kv != a->heads))
         return;
     for (uint32_t k = 0; k <= out; k++)
-        join_heads(w, k, k < n_in ? parts : 1, out);
+        if (k < n_in || k == out)
+            join_heads(w, k, k < n_in ? parts : 1, out);
 }
 
 /* The ties of each op, by the word of its line in ops.def (runtime/base/op_traits.h). An axis

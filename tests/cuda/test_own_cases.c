@@ -206,7 +206,7 @@ SW_TEST("bounds")
  * and which tiles are looked at, as no comparison of usual numbers shows it. */
 
 enum { TILE = 64, SIZE = 4 };
-static const swi_attention_attrs causal = {1, 1, 0.0f};
+static const swi_attention_attrs causal = {.heads = 1, .causal = 1};
 
 static sw_type rows_of(int64_t rows, int64_t size)
 {
@@ -263,30 +263,136 @@ SW_TEST("one row more than a tile")
     sw_entry_free();
 }
 
+/* Forward and all gradient kernels, n inputs. */
+static void compare_kernels(const char *label, const swi_attention_attrs *a,
+                            const sw_buffer *in, int n)
+{
+    sw_type types[5], out[2];
+    sw_entry_run forward = sw_entry_of(label, &sw_op_attention, -1, a);
+    for (int i = 0; i < n; i++) {
+        forward.in[forward.n_in++] = in[i];
+        types[i] = in[i].type;
+    }
+    CU_ASSERT_EQUAL_FATAL(sw_op_attention.infer(types, n, a, out), SW_OK);
+    for (int i = 0; i < 2; i++)
+        forward.out[forward.n_out++] = sw_entry_buffer(&out[i], 0);
+    sw_entry_compare(&forward);
+    const sw_buffer dy = normal_numbers(out[0], 10);
+    for (int g = 0; g < sw_op_attention.n_grads; g++) {
+        const sw_grad_desc *d = &sw_op_attention.grads[g];
+        sw_entry_run run = sw_entry_of(label, &sw_op_attention, g, a);
+        for (int k = 0; k < d->n_operands; k++) {
+            const int at = d->operands[k] & 0xff, kind = d->operands[k] & 0xf00;
+            if (kind == SW_IN(0) && at < n)
+                run.in[run.n_in++] = in[at];
+            else if (kind != SW_IN(0))
+                run.in[run.n_in++] = kind == SW_OUT(0) ? forward.out[at] : dy;
+        }
+        for (int k = 0; k < d->n_makes; k++)
+            run.out[run.n_out++] = sw_entry_buffer(&types[d->makes[k]], 0);
+        sw_entry_compare(&run);
+    }
+}
+
 /* All kernels, over several tiles. */
 SW_TEST("heads as wide as a tile")
 {
-    const sw_type type = rows_of(TILE + 3, TILE), lse = F32(1, 1, TILE + 3);
-    sw_entry_run forward = sw_entry_of("wide heads", &sw_op_attention, -1, &causal);
-    while (forward.n_in < 3) {
-        forward.in[forward.n_in] = normal_numbers(type, 7 + (uint32_t)forward.n_in);
-        forward.n_in++;
+    const sw_type type = rows_of(TILE + 3, TILE);
+    const sw_buffer in[] = {normal_numbers(type, 7), normal_numbers(type, 8),
+                            normal_numbers(type, 9)};
+    compare_kernels("wide heads", &causal, in, 3);
+    sw_entry_free();
+}
+
+enum { CACHE = 2 * TILE + 12, QUERIES = TILE + 6, PAST = 37 };
+
+/* Documents of a row that begin before it, in it and one after the other; keys after the last
+ * are NaN, as those of a cache that is not full may be. */
+SW_TEST("documents after others, with heads that are shared")
+{
+    static const swi_attention_attrs both = {4, 1, 0.0f, 2, 1, 1};
+    static const int32_t past = PAST;
+    int32_t first[2 * QUERIES];
+    const sw_type list = I32(2, QUERIES), one = {SW_I32, SW_PLAIN, {0, {0}}};
+    for (int size = SIZE; size <= 80; size += 76) { /* and heads of two tiles */
+        for (int i = 0; i < 2 * QUERIES; i++)
+            first[i] = i % QUERIES < 10   ? 5
+                       : i % QUERIES < 11 ? PAST + 10
+                       : i < QUERIES      ? PAST + 11
+                       : i % 2 == 0       ? 1 << 30 /* its own key alone */
+                                          : 64;
+        sw_buffer in[] = {
+            normal_numbers((sw_type)F32(2, QUERIES, 4 * size), 11),
+            normal_numbers((sw_type)F32(2, CACHE, 2 * size), 12),
+            normal_numbers((sw_type)F32(2, CACHE, 2 * size), 13),
+            sw_entry_fill(&list, first, false, 0.0f, 0),
+            sw_entry_fill(&one, &past, false, 0.0f, 0),
+        };
+        for (int i = 0; i < 2 * CACHE * 2 * size; i++)
+            if (i / (2 * size) % CACHE >= PAST + QUERIES)
+                ((float *)in[1].ptr)[i] = ((float *)in[2].ptr)[i] = NAN;
+        compare_kernels("documents after others", &both, in, 5);
+        sw_entry_free();
     }
-    forward.out[forward.n_out++] = sw_entry_buffer(&type, 0);
-    forward.out[forward.n_out++] = sw_entry_buffer(&lse, 0);
-    sw_entry_compare(&forward);
-    const sw_buffer operands[] = {forward.in[0],  forward.in[1],  forward.in[2],
-                                  forward.out[0], forward.out[1], normal_numbers(type, 10)};
-    for (int g = 0; g < sw_op_attention.n_grads; g++) {
-        const sw_grad_desc *d = &sw_op_attention.grads[g];
-        sw_entry_run run = sw_entry_of("wide heads, gradient", &sw_op_attention, g, &causal);
-        for (int k = 0; k < 6; k++)
-            if (k != 3 || d->n_operands == 6)
-                run.in[run.n_in++] = operands[k];
-        while (run.n_out < d->n_makes)
-            run.out[run.n_out++] = sw_entry_buffer(&type, 0);
-        sw_entry_compare(&run);
+}
+
+SW_TEST("a packed document has the bits that it has alone")
+{
+    enum { ROWS = TILE + 20, AFTER = 9 };
+    static const int offsets[] = {1, TILE - 1, TILE, TILE + 1, 100};
+    static const swi_attention_attrs alone = {2, 1, 0.0f, 1, 0, 0},
+                                     packed = {2, 1, 0.0f, 1, 1, 0};
+    for (int i = 0; i < 5; i++) {
+        const int at = offsets[i], all = at + ROWS + AFTER;
+        const sw_type list = I32(1, all);
+        int32_t first[100 + ROWS + AFTER];
+        sw_buffer short_in[3], in[4], y[2][2];
+        for (int r = 0; r < all; r++)
+            first[r] = r < at ? 0 : r < at + ROWS ? at : at + ROWS;
+        for (int k = 0; k < 3; k++) {
+            const int width = k == 0 ? 2 * SIZE : SIZE;
+            short_in[k] = normal_numbers(rows_of(ROWS, width), 14 + (uint32_t)k);
+            in[k] = normal_numbers(rows_of(all, width), 17 + (uint32_t)k);
+            memcpy((float *)in[k].ptr + at * width, short_in[k].ptr,
+                   (size_t)(ROWS * width) * sizeof(float));
+        }
+        in[3] = sw_entry_fill(&list, first, false, 0.0f, 0);
+        for (int k = 0; k < 2; k++) {
+            const int rows = k == 0 ? ROWS : all;
+            const sw_type of_y = rows_of(rows, 2 * SIZE), lse = F32(1, 2, rows);
+            y[k][0] = sw_entry_buffer(&of_y, 0);
+            y[k][1] = sw_entry_buffer(&lse, 0);
+            sw_entry_launch(sw_side_entry("attention", SW_CUDA_FORWARD), k == 0 ? short_in : in,
+                            3 + k, y[k], 2, k == 0 ? &alone : &packed);
+        }
+        SW_CHECK(memcmp(y[0][0].ptr, (float *)y[1][0].ptr + at * 2 * SIZE,
+                        ROWS * 2 * SIZE * sizeof(float)) == 0,
+                 "offset %d", at);
+        sw_entry_free();
     }
+}
+
+/* The CPU refuses them. */
+SW_TEST("a past and a first key out of range are the nearest that may be")
+{
+    static const swi_attention_attrs both = {1, 1, 0.0f, 0, 1, 1};
+    static const int32_t pasts[] = {-3, 0, 99, 7}, firsts[] = {-1, 0, -99, 0};
+    const sw_type list = I32(1, 1), one = {SW_I32, SW_PLAIN, {0, {0}}};
+    sw_buffer in[5] = {normal_numbers(rows_of(1, SIZE), 20),
+                       normal_numbers(rows_of(8, SIZE), 21),
+                       normal_numbers(rows_of(8, SIZE), 22)};
+    const sw_type of_y = rows_of(1, SIZE), lse = F32(1, 1, 1);
+    sw_buffer y[4][2];
+    for (int i = 0; i < 4; i++) {
+        in[3] = sw_entry_fill(&list, &firsts[i], false, 0.0f, 0);
+        in[4] = sw_entry_fill(&one, &pasts[i], false, 0.0f, 0);
+        y[i][0] = sw_entry_buffer(&of_y, 0);
+        y[i][1] = sw_entry_buffer(&lse, 0);
+        sw_entry_launch(sw_side_entry("attention", SW_CUDA_FORWARD), in, 5, y[i], 2, &both);
+    }
+    CU_ASSERT_EQUAL(memcmp(y[0][0].ptr, y[1][0].ptr, SIZE * sizeof(float)), 0);
+    CU_ASSERT_EQUAL(memcmp(y[2][0].ptr, y[3][0].ptr, SIZE * sizeof(float)), 0);
+    CU_ASSERT_NOT_EQUAL(memcmp(y[1][0].ptr, y[3][0].ptr, SIZE * sizeof(float)), 0);
     sw_entry_free();
 }
 

@@ -285,34 +285,57 @@ static bool count_norm(const swi_trace *t, const swi_node *node, uint64_t *n)
     return true;
 }
 
-/* Pairs of a query and a key that it sees. in: q, k, v or the three in one, and of a gradient
- * y, lse, dy. */
+/* Pairs of a query and a key that it may see. in: q, k, v or the three in one, first, past, and
+ * of a gradient y, lse, dy. */
 static bool count_attention(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     if (strcmp(swi_op(node->op)->name, "attention") != 0)
         return false;
     const swi_attention_attrs *a = (const void *)(t->attrs + node->attrs);
-    const uint32_t behind = node->grad < 0 ? 0 : node->grad == 3 ? 2 : 3;
-    const uint32_t n_in = node->n_in - behind;
+    const uint32_t extras = (uint32_t)(a->has_first + a->has_past);
+    const uint32_t n_in = node->n_in - extras - (node->grad < 0 ? 0 : node->grad == 3 ? 2 : 3);
+    const int32_t heads_kv = a->heads_kv != 0 ? a->heads_kv : a->heads;
     const sw_shape *q = &plain_type(t, node, 0)->shape;
-    /* The gradient of v alone reads no v: dy is as wide. */
-    const sw_shape *v = &plain_type(t, node, node->grad == 3 ? 3 : n_in - 1)->shape;
+    /* The gradient of v alone reads no v: dy is as wide, with the heads of q. */
+    const sw_shape *v = &plain_type(t, node, node->grad == 3 ? 3 + extras : n_in - 1)->shape;
     const uint64_t size = (uint64_t)(q->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
-    const uint64_t wide = (uint64_t)(v->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
+    const uint64_t wide =
+        (uint64_t)(v->dim[2] / (node->grad == 3 ? a->heads : heads_kv) / (n_in == 1 ? 3 : 1));
     const uint64_t rows = (uint64_t)(q->dim[0] * a->heads * q->dim[1]);
     uint64_t pairs = 0;
     for (int64_t i = 0; i < q->dim[1]; i++)
         for (int64_t k = 0; k < plain_type(t, node, n_in > 1 ? 1 : 0)->shape.dim[1]; k++)
-            pairs += a->causal == 0 || k <= i;
+            pairs += a->causal == 0 || a->has_past != 0 || k <= i;
     pairs *= (uint64_t)(q->dim[0] * a->heads);
     if (node->grad < 0)
         *n = pairs * (2 * size + 2 * wide + 23 + 4) + 35 * rows;
-    else if (node->grad == 0 || n_in == 1)
+    else if ((node->grad == 0 || n_in == 1) && heads_kv == a->heads)
         *n = pairs * (6 * size + 4 * wide + 23 + 5) + 2 * wide * rows;
+    else if (node->grad == 0) /* dk and dv, then dq: probabilities and their gradient twice */
+        *n = pairs * (8 * size + 6 * wide + 2 * (23 + 5)) + 2 * wide * rows;
     else if (node->grad < 3)
         *n = pairs * (4 * size + 2 * wide + 23 + 5) + 2 * wide * rows;
     else
         *n = pairs * (2 * size + 2 * wide + 23 + 2);
+    return true;
+}
+
+/* A row of positions: each is a float32 number, has a product, sin and cos with each frequency,
+ * and each number of x is one of two products and a sum. */
+static bool count_rotary(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (strcmp(swi_op(node->op)->name, "rotary") != 0)
+        return false;
+    const swi_rotary_attrs *a = (const void *)(t->attrs + node->attrs);
+    const sw_shape *x = &plain_type(t, node, 0)->shape;
+    *n = 0;
+    for (int64_t row = 0; row < x->dim[0] * x->dim[1]; row++) {
+        *n += 1;
+        for (int64_t i = 0; i < x->dim[2] / a->heads / 2; i++)
+            *n += 1 + 34;
+        for (int64_t i = 0; i < x->dim[2]; i++)
+            *n += 3;
+    }
     return true;
 }
 
@@ -519,7 +542,7 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
 bool plain_count(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     return count_dense(t, node, n) || count_formula(t, node, n) || count_special(t, node, n) ||
-           count_norm(t, node, n) || count_attention(t, node, n) ||
+           count_norm(t, node, n) || count_attention(t, node, n) || count_rotary(t, node, n) ||
            count_estimate(t, node, n) || count_strips(t, node, n) ||
            count_optimizer(t, node, n);
 }

@@ -312,7 +312,7 @@ static void check_inside(uint32_t op, int n_in, const sw_shape *shapes, const vo
 SW_TEST("attention leaves out the rest")
 {
     static const sw_shape shapes[] = {{3, {1, 13, 8}}, {3, {1, 13, 8}}, {3, {1, 13, 8}}};
-    static const swi_attention_attrs attrs = {2, 1, 0.0f};
+    static const swi_attention_attrs attrs = {.heads = 2, .causal = 1};
     check_inside(SW_OP_attention, 3, shapes, &attrs);
 }
 

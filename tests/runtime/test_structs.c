@@ -164,6 +164,26 @@ MADE(sw_conv_opts, model,
 MADE(sw_conv_transpose_opts, model,
      ((void)sw_conv_transpose2d_new(model_at(&made), "c", 3, 4, 3, it),
       declared_and_run(s, made, transpose_step, it)))
+static void attention_step(sw_ctx *ctx, void *user)
+{
+    const sw_value x = sw_randn(ctx, "x", SW_SHAPE(2, 3, 4));
+    (void)sw_attention_with(ctx, x, x, x, user);
+}
+
+static void rotary_step(sw_ctx *ctx, void *user)
+{
+    const sw_value x = sw_randn(ctx, "x", SW_SHAPE(1, 1, 4));
+    const sw_value at = sw_argmax(ctx, sw_randn(ctx, "at", SW_SHAPE(1, 1, 2)), -1, 0);
+    (void)sw_rotary(ctx, x, at, 1, user);
+}
+
+static sw_status ran(scene *s, sw_step_fn *fn, void *user)
+{
+    return sw_run(s->exec, &SW_OPTS(sw_run_args, .fn = fn, .user = user, .immediate = 1));
+}
+
+GIVEN(sw_attention_opts, (it->heads = 2, ran(s, attention_step, it)))
+GIVEN(sw_rotary_opts, ran(s, rotary_step, it))
 MADE(sw_optimizer_opts, model,
      ((void)sw_linear_new(model_at(&made), "l", 2, 2), it->kind = "sgd",
       sw_optimizer_create(&(sw_optimizer *){NULL}, made, it)))

@@ -1,7 +1,8 @@
 /* Attention, forward and backward.
  *
  * Forward, a part takes blocks of queries; each goes over the keys in tiles, with the running
- * maximum and sum of its rows.
+ * maximum and sum of its rows. Queries that begin at one key go together, and their tiles are
+ * counted from it: so a document has the bits that it has alone, wherever it lies.
  *
  * Backward, a part takes heads, one after the other. Of a head it goes over blocks of keys, and
  * for each over the blocks of queries that see it: the tile of probabilities p and its gradient
@@ -10,7 +11,12 @@
  *   dv += p^T dy,  ds = p (dy v^T - d) scale,  dk += ds^T q,  dq += ds k.
  *
  * dk and dv of a block are complete when it is left, dq of the head at its end: so each may lie
- * where k, v and q lie. */
+ * where k, v and q lie.
+ *
+ * Where several heads of q share one of k and v, dk and dv come first: a part takes blocks of
+ * keys, each with all these heads in their order. Then dq, head by head as above. p and ds are
+ * made twice, which is two products of five; sums that wait for other heads would take more
+ * scratch, or fewer parts at one time. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/lanes.h"
 #include "kernels/halves.h"
@@ -261,11 +267,19 @@ static int64_t lay(float **to, float *at, int64_t n, int64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* Keys of the block from j0 on, n of them, that query i sees. */
+/* Keys of the block from j0 on, n of them, up to the last that query i sees. */
 static int64_t seen_of(const sw_attention_shape *s, int64_t i, int64_t j0, int64_t n)
 {
-    const int64_t seen = s->causal ? i + 1 - j0 : n;
+    const int64_t seen = s->causal ? s->past + i + 1 - j0 : n;
     return seen < 0 ? 0 : least(seen, n);
+}
+
+/* The first key that query i of an image sees. */
+static int64_t first_of(const sw_attention_shape *s, int64_t image, int64_t i)
+{
+    return s->first == NULL
+               ? 0
+               : least(s->first[image * s->queries + i], seen_of(s, i, 0, s->keys) - 1);
 }
 
 /* ---- forward ----------------------------------------------------------------------------- */
@@ -294,12 +308,13 @@ typedef struct {
     float *keys;         /* (size, key_ld) */
 } forward_room;
 
-/* Give the parts of a room their addresses from `at` on; returns the floats of all. The first
- * tile has the most keys, and each block of queries sees it whole. */
+/* Give the parts of a room their addresses from `at` on; returns the floats of all. Unless it
+ * is counted from other keys, the first tile has the most, and each block of queries sees it
+ * whole. */
 static int64_t furnish(forward_room *r, float *at, const sw_attention_shape *s)
 {
     const int64_t wide = whole(s->value_size), rows = least(s->queries, QUERIES);
-    const int64_t keys = least(seen_of(s, rows - 1, 0, s->keys), KEYS);
+    const int64_t keys = least(s->has_past ? s->keys : seen_of(s, rows - 1, 0, s->keys), KEYS);
     int64_t n = 0;
     r->key_ld = whole(keys);
     n += lay(&r->values, at, n, keys * wide);
@@ -425,24 +440,24 @@ static void tile(const forward_job *j, const forward_room *r, view q, const floa
     }
 }
 
-static void unit(const forward_job *j, const forward_room *r, int64_t u)
+/* Queries [i0, i0 + m) of a head, which begin at the key `first`. */
+static void go_over_keys(const forward_job *j, const forward_room *r, int64_t image,
+                         int64_t head, int64_t i0, int64_t m, int64_t first)
 {
     const sw_attention_shape *s = j->s;
-    const int64_t i0 = u % j->blocks * QUERIES, head = u / j->blocks % s->heads;
-    const int64_t image = u / j->blocks / s->heads;
-    const int64_t m = least(s->queries - i0, QUERIES);
     const int64_t keys = seen_of(s, i0 + m - 1, 0, s->keys), wide = whole(s->value_size);
+    const int64_t of_kv = head / (s->heads / s->heads_kv);
     const view q =
         widened(r->q, source_of(j->q, s->half, image, head, s->size, i0), m, s->size);
-    const source k = source_of(j->k, s->half, image, head, s->size, 0);
-    const source v = source_of(j->v, s->half, image, head, s->value_size, 0);
+    const source k = source_of(j->k, s->half, image, of_kv, s->size, 0);
+    const source v = source_of(j->v, s->half, image, of_kv, s->value_size, 0);
     for (int64_t i = 0; i < m; i++) {
         r->most[i] = -sw_float_of(0x7f800000u);
         r->total[i] = 0.0f;
     }
     for (int64_t i = 0; i < m * wide; i++)
         r->sums[i] = 0.0f;
-    for (int64_t j0 = 0; j0 < keys; j0 += KEYS) {
+    for (int64_t j0 = first; j0 < keys; j0 += KEYS) {
         const int64_t n = least(keys - j0, KEYS);
         int64_t ldv;
         pack_turned(r->keys, r->key_ld, widened(r->k, source_row(k, j0), n, s->size), n,
@@ -467,6 +482,22 @@ static void unit(const forward_job *j, const forward_room *r, int64_t u)
                 y[c] = r->sums[i * wide + c] * inverse;
         if (lse != NULL)
             lse[i] = sw_row_lse(r->most[i], r->total[i]);
+    }
+}
+
+static void unit(const forward_job *j, const forward_room *r, int64_t u)
+{
+    const sw_attention_shape *s = j->s;
+    const int64_t head = u / j->blocks % s->heads, image = u / j->blocks / s->heads;
+    int64_t i = u % j->blocks * QUERIES;
+    const int64_t end = i + least(s->queries - i, QUERIES);
+    while (i < end) {
+        const int64_t first = first_of(s, image, i);
+        int64_t next = s->first == NULL ? end : i + 1;
+        while (next < end && first_of(s, image, next) == first)
+            next++;
+        go_over_keys(j, r, image, head, i, next - i, first);
+        i = next;
     }
 }
 
@@ -496,6 +527,7 @@ typedef struct {
     const sw_attention_grads *g;
     unsigned char *scratch;
     size_t slot_bytes;
+    int64_t blocks; /* of keys of a head */
     int parts;
 } backward_job;
 
@@ -514,6 +546,7 @@ typedef struct {
     int64_t wide, value_wide; /* widths of size and value_size */
     int64_t key_ld;           /* columns of what has a column for each key of a block */
     int64_t image, head;      /* that it works on */
+    int64_t of_kv;            /* the head of k and v */
     source q, k, v, dy;       /* of that head */
     view q_block, dy_block;   /* of the queries that it works on */
     const float *lse;
@@ -554,7 +587,13 @@ size_t SW_KERNEL(axes, attention_grad_bytes)(const sw_attention_shape *s, unsign
                                              int threads)
 {
     backward_room r;
-    return slot_bytes(furnish_back(&r, NULL, s, makes), slots(s->batch * s->heads, threads));
+    int64_t floats = furnish_back(&r, NULL, s, makes);
+    if (s->heads_kv < s->heads) { /* dq and the others use it one after the other */
+        const int64_t dq = furnish_back(&r, NULL, s, makes & 1u);
+        floats = furnish_back(&r, NULL, s, makes & 6u);
+        floats = (makes & 1u) != 0 && dq > floats ? dq : floats;
+    }
+    return slot_bytes(floats, slots(s->batch * s->heads, threads));
 }
 
 static unsigned makes_of(const sw_attention_grads *g)
@@ -573,9 +612,10 @@ static void enter_head(backward_room *r, const sw_attention_grads *g, int64_t un
     const sw_attention_shape *s = &g->s;
     r->image = unit / s->heads;
     r->head = unit % s->heads;
+    r->of_kv = r->head / (s->heads / s->heads_kv);
     r->q = source_of(&g->q, s->half, r->image, r->head, s->size, 0);
-    r->k = source_of(&g->k, s->half, r->image, r->head, s->size, 0);
-    r->v = source_of(&g->v, s->half, r->image, r->head, s->value_size, 0);
+    r->k = source_of(&g->k, s->half, r->image, r->of_kv, s->size, 0);
+    r->v = source_of(&g->v, s->half, r->image, r->of_kv, s->value_size, 0);
     const int64_t row = s->heads * s->value_size;
     const int64_t at = r->image * s->queries * row + r->head * s->value_size;
     r->both = g->dq.p != NULL || g->dk.p != NULL;
@@ -600,6 +640,16 @@ static void enter_head(backward_room *r, const sw_attention_grads *g, int64_t un
     }
 }
 
+/* Does a query of [i, i + m) see a key of the block from j0 on? */
+static bool meet(const sw_attention_shape *s, int64_t image, int64_t i, int64_t m, int64_t j0,
+                 int64_t n)
+{
+    for (int64_t end = i + m; i < end; i++)
+        if (first_of(s, image, i) < j0 + seen_of(s, i, j0, n))
+            return true;
+    return false;
+}
+
 /* p and, where dq or dk are computed, ds of queries [i0, i0 + m) and keys [j0, j0 + n).
  * Columns that a query does not see are zero, up to whole vectors of n. */
 static void make_tile(const sw_attention_grads *g, const backward_room *r, int64_t i0,
@@ -611,6 +661,12 @@ static void make_tile(const sw_attention_grads *g, const backward_room *r, int64
     for (int64_t at = 0; at < m; at += GROUP) {
         const int64_t rows = least(m - at, GROUP);
         const int64_t most = whole(seen_of(s, i0 + at + rows - 1, j0, n));
+        if (s->first != NULL && !meet(s, r->image, i0 + at, rows, j0, n)) {
+            clear(r->p + at * r->key_ld, rows * r->key_ld);
+            if (both)
+                clear(r->ds + at * r->key_ld, rows * r->key_ld);
+            continue;
+        }
         multiply(r->p + at * r->key_ld, r->key_ld, from_row(r->q_block, at), r->keys, r->key_ld,
                  rows, most, s->size, s->scale, false);
         if (both)
@@ -619,7 +675,9 @@ static void make_tile(const sw_attention_grads *g, const backward_room *r, int64
         for (int64_t i = at; i < at + rows; i++) {
             float *p = r->p + i * r->key_ld;
             const int64_t seen = seen_of(s, i0 + i, j0, n);
+            const int64_t before = least(first_of(s, r->image, i0 + i) - j0, most);
             row_exp(p, r->lse[i0 + i], seen, most);
+            clear(p, before);
             clear(p + most, width - most);
             if (!both)
                 continue;
@@ -627,6 +685,7 @@ static void make_tile(const sw_attention_grads *g, const backward_room *r, int64
             const vf d = vset1(r->d[i0 + i]), scale = vset1(s->scale);
             for (int64_t c = 0; c < most; c += VW)
                 vstore(ds + c, vmul(vmul(vload(p + c), vload(ds + c) - d), scale));
+            clear(ds, before);
             clear(ds + seen, width - seen);
         }
     }
@@ -639,7 +698,7 @@ static void add_turned(const sw_attention_shape *s, float *to, int64_t wide,
                        int64_t i0, int64_t m, int64_t j0, int64_t n)
 {
     for (int64_t at = 0; at < n; at += GROUP) {
-        int64_t from = s->causal ? j0 + at - i0 : 0;
+        int64_t from = s->causal ? j0 + at - s->past - i0 : 0;
         from = from < 0 ? 0 : from;
         if (from >= m)
             break;
@@ -673,27 +732,17 @@ static void put_rows(const sw_heads_out *to, int64_t at, const float *from, int6
     }
 }
 
-/* Keys [j0, j0 + n) of the head against all queries that see them. */
-static void key_block(const sw_attention_grads *g, backward_room *r, int64_t j0, int64_t n)
+/* Of the head against the keys [j0, j0 + n): all queries that see them. keys: as rows. */
+static void add_queries(const sw_attention_grads *g, backward_room *r, const float *keys,
+                        int64_t ldk, int64_t j0, int64_t n)
 {
     const sw_attention_shape *s = &g->s;
-    const view k = widened(r->k_wide, source_row(r->k, j0), n, s->size);
-    const float *keys = NULL;
-    int64_t ldk = 0, ldq, ldy;
-    pack_turned(r->keys, r->key_ld, k, n, s->size);
-    if (r->both)
-        pack_turned(r->values, r->key_ld,
-                    widened(r->v_wide, source_row(r->v, j0), n, s->value_size), n,
-                    s->value_size);
-    if (g->dq.p != NULL)
-        keys = as_rows(r->key_rows, k, n, s->size, &ldk);
-    if (g->dk.p != NULL)
-        clear(r->dk, n * r->wide);
-    if (g->dv.p != NULL)
-        clear(r->dv, n * r->value_wide);
-    for (int64_t i0 = s->causal ? j0 / QUERIES_BACK * QUERIES_BACK : 0; i0 < s->queries;
-         i0 += QUERIES_BACK) {
+    const int64_t from = s->causal && j0 > s->past ? j0 - s->past : 0;
+    for (int64_t i0 = from / QUERIES_BACK * QUERIES_BACK; i0 < s->queries; i0 += QUERIES_BACK) {
         const int64_t m = least(s->queries - i0, QUERIES_BACK);
+        int64_t ldq, ldy;
+        if (s->first != NULL && !meet(s, r->image, i0, m, j0, n))
+            continue;
         r->q_block = widened(r->q_wide, source_row(r->q, i0), m, s->size);
         r->dy_block = widened(r->dy_wide, source_row(r->dy, i0), m, s->value_size);
         make_tile(g, r, i0, m, j0, n);
@@ -708,11 +757,37 @@ static void key_block(const sw_attention_grads *g, backward_room *r, int64_t j0,
         if (g->dq.p != NULL)
             add_dq(s, r, keys, ldk, i0, m, j0, n);
     }
+}
+
+/* Keys [j0, j0 + n) of the head of k and v against its head of q, or the first of `heads`. */
+static void key_block(const sw_attention_grads *g, backward_room *r, int64_t heads, int64_t j0,
+                      int64_t n)
+{
+    const sw_attention_shape *s = &g->s;
+    const view k = widened(r->k_wide, source_row(r->k, j0), n, s->size);
+    const float *keys = NULL;
+    int64_t ldk = 0;
+    pack_turned(r->keys, r->key_ld, k, n, s->size);
+    if (r->both)
+        pack_turned(r->values, r->key_ld,
+                    widened(r->v_wide, source_row(r->v, j0), n, s->value_size), n,
+                    s->value_size);
+    if (g->dq.p != NULL)
+        keys = as_rows(r->key_rows, k, n, s->size, &ldk);
     if (g->dk.p != NULL)
-        put_rows(&g->dk, r->image * g->dk.batch + j0 * g->dk.row + r->head * s->size, r->dk,
+        clear(r->dk, n * r->wide);
+    if (g->dv.p != NULL)
+        clear(r->dv, n * r->value_wide);
+    for (int64_t h = 0; h < heads; h++) {
+        if (h > 0)
+            enter_head(r, g, r->image * s->heads + r->head + 1);
+        add_queries(g, r, keys, ldk, j0, n);
+    }
+    if (g->dk.p != NULL)
+        put_rows(&g->dk, r->image * g->dk.batch + j0 * g->dk.row + r->of_kv * s->size, r->dk,
                  r->wide, n, s->size, s->half);
     if (g->dv.p != NULL)
-        put_rows(&g->dv, r->image * g->dv.batch + j0 * g->dv.row + r->head * s->value_size,
+        put_rows(&g->dv, r->image * g->dv.batch + j0 * g->dv.row + r->of_kv * s->value_size,
                  r->dv, r->value_wide, n, s->value_size, s->half);
 }
 
@@ -727,22 +802,56 @@ static void backward_part(void *arg, int number)
     for (int64_t u = number; u < s->batch * s->heads; u += j->parts) {
         enter_head(&r, g, u);
         for (int64_t j0 = 0; j0 < s->keys; j0 += KEYS)
-            key_block(g, &r, j0, least(s->keys - j0, KEYS));
+            key_block(g, &r, 1, j0, least(s->keys - j0, KEYS));
         if (g->dq.p != NULL)
             put_rows(&g->dq, r.image * g->dq.batch + r.head * s->size, r.dq, r.wide, s->queries,
                      s->size, s->half);
     }
 }
 
+/* dk and dv of blocks of keys whose heads are shared. */
+static void shared_part(void *arg, int number)
+{
+    const backward_job *j = arg;
+    const sw_attention_grads *g = j->g;
+    const sw_attention_shape *s = &g->s;
+    const int64_t heads = s->heads / s->heads_kv;
+    backward_room r = {.image = 0};
+    (void)furnish_back(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), s,
+                       makes_of(g));
+    for (int64_t u = number; u < s->batch * s->heads_kv * j->blocks; u += j->parts) {
+        const int64_t j0 = u % j->blocks * KEYS;
+        enter_head(&r, g, u / j->blocks * heads);
+        key_block(g, &r, heads, j0, least(s->keys - j0, KEYS));
+    }
+}
+
+static void run_back(const sw_attention_grads *g, void (*part)(void *arg, int number),
+                     int64_t units, void *scratch, const sw_par *par)
+{
+    const sw_attention_shape *s = &g->s;
+    backward_room r;
+    backward_job j = {.g = g,
+                      .scratch = scratch,
+                      .slot_bytes = slot_bytes(furnish_back(&r, NULL, s, makes_of(g)), 1),
+                      .blocks = (s->keys + KEYS - 1) / KEYS,
+                      .parts = slots(least(units, s->batch * s->heads), par->n_threads)};
+    const double work = (double)s->queries * (double)s->keys * (double)s->size;
+    vparts(par, part, &j, j.parts, work * (double)(s->batch * s->heads) >= SWI_WORTH);
+}
+
 void SW_KERNEL(axes, attention_grad)(const sw_attention_grads *g, void *scratch,
                                      const sw_par *par)
 {
-    backward_job j = {.g = g,
-                      .scratch = scratch,
-                      .slot_bytes =
-                          SW_KERNEL(axes, attention_grad_bytes)(&g->s, makes_of(g), 1),
-                      .parts = slots(g->s.batch * g->s.heads, par->n_threads)};
-    const double work = (double)g->s.queries * (double)g->s.keys * (double)g->s.size;
-    vparts(par, backward_part, &j, j.parts,
-           work * (double)(g->s.batch * g->s.heads) >= SWI_WORTH);
+    const sw_attention_shape *s = &g->s;
+    sw_attention_grads rest = *g;
+    if (s->heads_kv < s->heads && (g->dk.p != NULL || g->dv.p != NULL)) {
+        rest.dq.p = NULL;
+        run_back(&rest, shared_part, s->batch * s->heads_kv * ((s->keys + KEYS - 1) / KEYS),
+                 scratch, par);
+        rest.dq.p = g->dq.p;
+        rest.dk.p = rest.dv.p = NULL;
+    }
+    if (rest.dq.p != NULL || rest.dk.p != NULL || rest.dv.p != NULL)
+        run_back(&rest, backward_part, s->batch * s->heads, scratch, par);
 }

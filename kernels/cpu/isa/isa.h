@@ -36,7 +36,7 @@
     K(F, adafactor) K(F, largest)
 #define SW_AXES_LIST(K, F) \
     K(F, dropout) K(F, take_rows) K(F, add_rows) K(F, max_axes) K(F, max_axes_dx) K(F, cumsum) \
-    K(F, products) K(F, attention_bytes) K(F, attention) K(F, attention_grad_bytes) \
+    K(F, products) K(F, rotary) K(F, attention_bytes) K(F, attention) K(F, attention_grad_bytes) \
     K(F, attention_grad)
 #define SW_NOISE_LIST(K, F) \
     K(F, fill) K(F, linear_bytes) K(F, linear) K(F, conv) K(F, affine) K(F, embedding) \
