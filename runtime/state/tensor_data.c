@@ -418,8 +418,8 @@ typedef struct {
     size_t kept;    /* bytes of those */
 } loading;
 
-/* "F32 (3, 4)" for messages. */
-static void describe(char *to, size_t bytes, const char *dtype, int rank, const int64_t *dim)
+void swi_tensors_describe(char *to, size_t bytes, const char *dtype, int rank,
+                          const int64_t *dim)
 {
     size_t at = (size_t)snprintf(to, bytes, "%.20s (", dtype);
     for (int i = 0; i < rank && i < SW_MAX_RANK && at < bytes; i++)
@@ -452,8 +452,8 @@ static sw_status check_type(const loading *l, const swi_tensor *tensor,
         memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
         return SW_OK;
     char there[TEXT], needed[TEXT];
-    describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
-    describe(needed, sizeof needed, dtype, rank, dim);
+    swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+    swi_tensors_describe(needed, sizeof needed, dtype, rank, dim);
     SW_FAIL(SW_FORMAT, "%s: '%s' is %s; %s needs %s", swi_tensors_path(l->file), tensor->name,
             there, l->who, needed);
 }
@@ -464,8 +464,7 @@ static void aim(loading *l, uint32_t of, target *to)
     bool drawn = tensor->at == NULL;
     for (uint32_t k = 0; k < tensor->n_parts && drawn; k++)
         drawn = tensor->models[k]->drawn && !tensor->models[k]->damaged;
-    const bool memory =
-        tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
+    const bool memory = tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
     *to = (target){drawn ? AT_ONCE : memory ? KEPT : LATER, of};
     if (to->way == KEPT)
         l->kept += (size_t)bytes_of(tensor);
@@ -480,7 +479,8 @@ static sw_status match(loading *l)
             int64_t dim[SW_MAX_RANK + 1] = {0};
             char needed[TEXT];
             const int rank = shape_of(tensor, dim);
-            describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank, dim);
+            swi_tensors_describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank,
+                                 dim);
             SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
                     tensor->name, l->who, needed);
         }
@@ -497,7 +497,7 @@ static sw_status check_no_more(const loading *l)
             const swi_tensors_entry *entry = &l->file->entries[i];
             char name[TEXT], there[TEXT];
             sw_utf8_clean(name, sizeof name, entry->name);
-            describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+            swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
             SW_FAIL(SW_FORMAT, "%s: '%s', %s, is not in %s", swi_tensors_path(l->file), name,
                     there, l->who);
         }

@@ -384,15 +384,14 @@ SW_TEST("a file that is cut while it is read leaves a drawn model as it was")
             OK(swi_model_redraw(to));
             bytes_put(&before, to->base, to->bytes);
             OK(sw_model_save_as(from, path, types[i]));
-            OK(swi_list_models(&list, &to, 1,
-                               1u << SWI_ROLE_PARAMETER | 1u << SWI_ROLE_BUFFER, ""));
+            OK(swi_list_models(&list, &to, 1, 1u << SWI_ROLE_PARAMETER | 1u << SWI_ROLE_BUFFER,
+                               ""));
             OK(swi_tensors_open(&file, path));
             const off_t all = (off_t)swi_tensors_file_bytes(file);
             CU_ASSERT_EQUAL(truncate(path, all - (less < 150 ? less : 150)), 0);
             failed_as(swi_tensors_load(file, &list, false, "m"), SW_FORMAT,
                       "changed while it was read");
-            CU_ASSERT(to->drawn && !to->damaged &&
-                      memcmp(before.at, to->base, to->bytes) == 0);
+            CU_ASSERT(to->drawn && !to->damaged && memcmp(before.at, to->base, to->bytes) == 0);
             swi_tensors_close(file);
             swi_list_free(&list);
         }
