@@ -399,7 +399,7 @@ sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, vo
 
 /* ---- loading: what the file must have ---------------------------------------------------- */
 
-/* What is done with a tensor of the file. */
+/* Where the data of a tensor of the file go. */
 typedef struct {
     enum {
         PASSED_OVER, /* the list does not have it */

@@ -176,6 +176,52 @@ SW_TEST("what does not agree is refused by name")
     failed_as(swi_folder_open(&folder, dir_name()), SW_UNSUPPORTED, "save_pretrained(");
 }
 
+/* One to three bytes of the index or of a shard are others, or a piece is lost: the folder is
+ * read as a whole, or refused by a name in it. */
+SW_TEST("mutations of a folder do no harm")
+{
+    static const char *const names[] = {INDEX, "model-1.safetensors", "model-2.safetensors"};
+    bytes sound[3];
+    sw_dice dice = {52};
+    int read = 0;
+    const int n = sw_tests_full() ? 10000 : 1000;
+    two_shards(NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        sound[i] = file_get(dir_file(names[i]));
+    for (int i = 0; i < n; i++) {
+        const uint64_t which = sw_dice_below(&dice, 3);
+        const bytes *from = &sound[which];
+        bytes to = {sw_block(from->n), from->n};
+        memcpy(to.at, from->at, from->n);
+        for (uint64_t k = 1 + sw_dice_below(&dice, 3); k > 0; k--) {
+            const size_t at = (size_t)sw_dice_below(&dice, to.n), room = to.n - at,
+                         less = (size_t)sw_dice_below(&dice, room < 20 ? room : 20);
+            if (sw_dice_below(&dice, 3) == 0) {
+                memmove(to.at + at, to.at + at + less, room - less);
+                to.n -= less;
+            } else {
+                to.at[at] = (unsigned char)(sw_dice_below(&dice, 2) ? sw_dice_next(&dice)
+                                                                    : "{}[]\",:/.-0a"[i % 13]);
+            }
+        }
+        sw_file_put(dir_file(names[which]), to.at, to.n);
+        swi_folder *folder = NULL;
+        const heap_watch heap = heap_now();
+        const sw_status status = swi_folder_open(&folder, dir_name());
+        read += status == SW_OK;
+        if (status == SW_OK)
+            SW_CHECK(folder->n_shards == 2, "mutation %d", i);
+        else if ((status != SW_FORMAT && status != SW_IO) ||
+                 strstr(sw_last_error(), dir_name()) == NULL)
+            SW_CHECK(false, "mutation %d: %s: %s", i, sw_status_name(status), sw_last_error());
+        swi_folder_close(folder);
+        CHECK_NO_LEAK(heap);
+        sw_file_put(dir_file(names[which]), from->at, from->n);
+    }
+    sw_note("%d of %d are read", read, n);
+    CU_ASSERT(read > n / 50 && read < n / 2);
+}
+
 /* ---- the hub cache ----------------------------------------------------------------------- */
 
 #define HASH "0123456789abcdef0123456789abcdef01234567"

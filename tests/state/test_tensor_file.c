@@ -370,7 +370,7 @@ SW_TEST("loading takes little, or the file once")
     CU_ASSERT(peak > bytes_of_file && peak <= bytes_of_file + ((size_t)1 << 20));
 }
 
-/* What was only drawn is drawn again, and can be loaded into at once another time. */
+/* It is drawn again, and can be loaded into at once another time. */
 SW_TEST("a file that is cut while it is read leaves a drawn model as it was")
 {
     sw_model *from = chance_model("m", 1), *to = chance_model("m", 2);

@@ -142,7 +142,7 @@ SW_TEST("published files are read")
                         f);
 }
 
-/* What is absent or null is what the family's class makes of it. */
+/* A key that is absent or null has the value that the family's class gives it. */
 SW_TEST("absent keys have their family's value")
 {
     static const char kv[] = "\"num_key_value_heads\": 8, ";
