@@ -80,7 +80,7 @@ def rename(tensors, old, new):
 
 
 def check_changed(program, folder):
-    """What other versions write is passed over; what is wrong is named."""
+    """Names and tensors of other versions are passed over, and faults are named."""
 
     def refused(change, *words):
         shutil.rmtree(folder, ignore_errors=True)
