@@ -1,5 +1,6 @@
 /* See json_read.h. */
 #include "profiler/record/json_read.h"
+#include "alloc/base/mem.h"
 #include "profiler/record/utf8.h"
 #include <langinfo.h>
 #include <math.h>
@@ -324,19 +325,51 @@ sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes)
     return SW_OK;
 }
 
-sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context)
+typedef struct {
+    sw_json_text is; /* first: grow_key goes back from it */
+    char here[SW_JSON_KEY];
+    char *block; /* of is.cap bytes; NULL: it is in `here` */
+} object_key;
+
+static sw_status grow_key(sw_json_text *text)
+{
+    object_key *key = (object_key *)(void *)text;
+    const size_t cap = text->cap;
+    SW_TRY(sw_heap_resize(&key->block, SW_HEAP_FILES, key->block != NULL ? cap : 0, 2 * cap));
+    if (text->to == key->here)
+        memcpy(key->block, key->here, cap);
+    text->to = key->block;
+    text->cap = 2 * cap;
+    return SW_OK;
+}
+
+static sw_status get_members(sw_json_in *in, object_key *key, sw_json_member *member,
+                             void *context)
 {
     bool end, more = true;
     SW_TRY(sw_json_expect(in, '{'));
     SW_TRY(sw_json_accept(in, '}', &end));
     while (!end && more) {
-        char key[SW_JSON_KEY];
-        SW_TRY(sw_json_get_text(in, key, sizeof key));
+        SW_TRY(sw_json_get_string(in, &key->is));
+        const size_t length = key->is.length;
+        SW_TRY(keep(&key->is, 0));
+        if (memchr(key->is.to, 0, length) != NULL)
+            return sw_json_bad(in, "a zero character in a key");
         SW_TRY(sw_json_expect(in, ':'));
-        SW_TRY(member(in, key, context));
+        SW_TRY(member(in, key->is.to, context));
         SW_TRY(sw_json_accept(in, ',', &more));
     }
     return end ? SW_OK : sw_json_expect(in, '}');
+}
+
+sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context)
+{
+    object_key key = {.is = {.cap = SW_JSON_KEY, .grow = grow_key}};
+    key.is.to = key.here;
+    const sw_status status = get_members(in, &key, member, context);
+    if (key.block != NULL)
+        sw_heap_free(key.block, SW_HEAP_FILES, key.is.cap);
+    return status;
 }
 
 /* ---- what is not known ------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* A pull parser of JSON, the only one: headers of safetensors files, records of profiles and
- * snapshots are read by it. The caller asks for what comes next. It takes no memory and never
- * calls itself, so a hostile text can neither make it take any nor fill the stack.
+ * snapshots are read by it. The caller asks for what comes next. It takes no memory but for a
+ * key that is longer than SW_JSON_KEY, which the text is longer than, and never calls itself,
+ * so a hostile text can neither make it take much nor fill the stack.
  *
  * A text that it refuses is SW_FORMAT, and the message names the file and the place: the byte,
  * or the line and the column. */
@@ -48,9 +49,9 @@ struct sw_json_text {
 SW_MUST_USE sw_status sw_json_get_string(sw_json_in *in, sw_json_text *out);
 /* A string of `bytes` at most with its zero, cut where it is longer. */
 SW_MUST_USE sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes);
-/* An object: `member` is called after each key (cut to SW_JSON_KEY bytes) and reads the
- * value. */
-#define SW_JSON_KEY 48
+/* An object: `member` is called after each key, which is whole and stays for the call, and
+ * reads the value. A key with a zero character is refused. */
+#define SW_JSON_KEY 48 /* bytes of a key, with its zero, that take no memory */
 typedef sw_status sw_json_member(sw_json_in *in, const char *key, void *context);
 SW_MUST_USE sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context);
 

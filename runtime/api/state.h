@@ -15,8 +15,12 @@
  * process left is removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set).
  * Loading needs exactly the model's names, types and shapes (SW_FORMAT names the first that
  * differs); a float32 tensor may also be BF16 or F16 in the file, and is widened, exactly. It
- * changes nothing when it fails - a model on a device is damaged where a file that was readable
- * is not any more. Files that are saved have a checksum of each tensor and one of the header;
+ * changes nothing when it fails. A model that sw_model_ready has initialised, and no run and no
+ * write has used since, takes the numbers as they are read, in its own memory alone, and is
+ * initialised again where loading fails. Any other model has numbers that cannot be had again:
+ * loading then takes memory for those of the file beside it until all are read; on a device it
+ * reads the file twice instead, and the model is damaged where a file that was readable is not
+ * any more. Files that are saved have a checksum of each tensor and one of the header;
  * whatever is damaged in one is SW_FORMAT by the tensor's name and its bytes. Names that begin
  * with "stepwell." are the library's own: SW_INVALID. A checkpoint is loaded too: what it has
  * beside parameters and buffers is checked and passed over; where it has several models, the

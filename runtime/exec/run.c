@@ -392,6 +392,13 @@ static sw_status reserve_run(sw_exec *exec, const sw_run_args *args, swi_frame *
     return exec->backend->room(exec, args, f);
 }
 
+/* A run may write into any of its models. */
+static void not_drawn(const sw_run_args *args)
+{
+    for (int i = 0; i < args->n_models; i++)
+        args->models[i]->drawn = false;
+}
+
 static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
 {
     swi_frame *f;
@@ -415,6 +422,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->last_immediate = false;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_history_name(run, &p->trace);
+    not_drawn(args);
     SW_TRY(exec->backend->run(exec, f, args, run_ops, updated, fresh));
     f->ran = true;
     exec->info.arena_bytes = p->height;
@@ -433,6 +441,7 @@ sw_status swi_run_frame(sw_exec *exec, swi_frame *f, const sw_run_args *args, bo
     SW_TRY(swi_history_reserve(&exec->history, f->program->trace.n_metrics));
     sw_arena_reset(exec->arena);
     swi_history_name(run, &f->program->trace);
+    not_drawn(args);
     SW_TRY(exec->backend->run(exec, f, args, run_ops, updated, &fresh));
     run->info = exec->info;
     run->there = true;
@@ -977,6 +986,7 @@ static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *upd
     for (int i = 0; i < args->n_inputs; i++)
         slot += ctx->trace.storages[i].rounded;
     SWI_ASK(prepare, exec, args, NULL);
+    not_drawn(args);
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = exec->fp = swi_fp_enter();
     args->fn(ctx, args->user);

@@ -33,11 +33,13 @@ sw_status swi_model_read(const sw_model *model, void *to, size_t offset, size_t 
 
 sw_status swi_model_write(sw_model *model, size_t offset, const void *from, size_t bytes)
 {
+    model->drawn = false;
     return swi_device_write(model->device, range_of(model, offset, bytes), from, bytes);
 }
 
 sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes)
 {
+    model->drawn = false;
     return swi_device_zero(model->device, range_of(model, offset, bytes), bytes);
 }
 
@@ -86,6 +88,7 @@ sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
 sw_status swi_model_fill(sw_model *model, size_t offset, size_t bytes, swi_make_piece *make,
                          void *context)
 {
+    model->drawn = false;
     if (model->device->backend->host_memory)
         return make(context, model->base + offset, 0, bytes);
     pieces p;
@@ -109,6 +112,7 @@ static sw_status read_piece(void *from, void *bytes, size_t at, size_t n)
 sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from)
 {
     sw_status status;
+    to->drawn = false;
     if (from->device->backend->host_memory)
         status = swi_model_write(to, 0, from->base, from->bytes);
     else if (to->device->backend->host_memory)

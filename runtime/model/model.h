@@ -128,7 +128,9 @@ struct sw_model {
     uint32_t n_optimizers, cap_optimizers;
     bool fixed; /* laid out: nothing can be declared any more */
     bool ready;
-    bool damaged;   /* a run failed after an update: refuse until restored */
+    bool damaged; /* a run failed after an update: refuse until restored */
+    bool drawn;   /* no byte was written since the model was initialised from `seed` */
+    uint64_t seed;
     swi_owner busy; /* a run or a call is using it */
     size_t bytes;   /* of the arena */
     size_t role_bytes[SWI_ROLE_COUNT];
@@ -186,6 +188,9 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
 /* The knobs as set are what the next run reads. */
 void swi_knobs_changed(sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
+/* The bytes of a ready model as swi_model_ready made them, with the knobs as they are set.
+ * Where it fails the model is damaged. */
+sw_status swi_model_redraw(sw_model *model);
 
 /* The entry that a handle names; NULL for none and for what the library keeps for itself. */
 swi_entry *swi_entry_of(sw_param param);

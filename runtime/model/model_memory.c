@@ -108,7 +108,16 @@ static sw_status initialise(sw_model *model, uint64_t seed)
         if (!begins_at_zero(&model->entries[i]))
             SW_TRY(swi_init_entry(model, &model->entries[i], seed));
     swi_knobs_changed(model);
+    model->seed = seed;
+    model->drawn = true;
     return SW_OK;
+}
+
+sw_status swi_model_redraw(sw_model *model)
+{
+    const sw_status status = initialise(model, model->seed);
+    model->damaged = status != SW_OK;
+    return status;
 }
 
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)

@@ -1,7 +1,8 @@
 /* The data of a file of tensors: read once and held against the checksums, given out, or put
- * into models. Loading reads all data first: what goes to host memory into a block, the rest
- * through a small one. Only then does anything change: first what is on a device, which can
- * still fail, then memory, which cannot. */
+ * into models. A model whose numbers were only drawn takes them as they are read, for they are
+ * drawn again where something fails. All other data are read before anything changes: what goes
+ * to host memory into a block, the rest through a small one. Then what is on a device is
+ * written, which can still fail, then memory, which cannot. */
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
@@ -398,16 +399,27 @@ sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, vo
 
 /* ---- loading: what the file must have ---------------------------------------------------- */
 
+/* Where the data of a tensor of the file go. */
+typedef struct {
+    enum {
+        PASSED_OVER, /* the list does not have it */
+        AT_ONCE,     /* into models that can be drawn again */
+        KEPT,        /* for host memory: in a block until all is read */
+        LATER        /* for a device: read twice */
+    } way;
+    uint32_t of; /* of the list */
+} target;
+
 typedef struct {
     swi_tensors *file;
     const swi_tensor_list *list;
     const char *who;
-    uint32_t *target; /* by tensor of the file: 1 + that of the list; 0: passed over */
-    size_t kept;      /* bytes for host memory */
+    target *target; /* by tensor of the file */
+    size_t kept;    /* bytes of those */
 } loading;
 
-/* "F32 (3, 4)" for messages. */
-static void describe(char *to, size_t bytes, const char *dtype, int rank, const int64_t *dim)
+void swi_tensors_describe(char *to, size_t bytes, const char *dtype, int rank,
+                          const int64_t *dim)
 {
     size_t at = (size_t)snprintf(to, bytes, "%.20s (", dtype);
     for (int i = 0; i < rank && i < SW_MAX_RANK && at < bytes; i++)
@@ -440,15 +452,22 @@ static sw_status check_type(const loading *l, const swi_tensor *tensor,
         memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
         return SW_OK;
     char there[TEXT], needed[TEXT];
-    describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
-    describe(needed, sizeof needed, dtype, rank, dim);
+    swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+    swi_tensors_describe(needed, sizeof needed, dtype, rank, dim);
     SW_FAIL(SW_FORMAT, "%s: '%s' is %s; %s needs %s", swi_tensors_path(l->file), tensor->name,
             there, l->who, needed);
 }
 
-static bool in_host_memory(const swi_tensor *tensor)
+static void aim(loading *l, uint32_t of, target *to)
 {
-    return tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
+    const swi_tensor *tensor = &l->list->at[of];
+    bool drawn = tensor->at == NULL;
+    for (uint32_t k = 0; k < tensor->n_parts && drawn; k++)
+        drawn = tensor->models[k]->drawn && !tensor->models[k]->damaged;
+    const bool memory = tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
+    *to = (target){drawn ? AT_ONCE : memory ? KEPT : LATER, of};
+    if (to->way == KEPT)
+        l->kept += (size_t)bytes_of(tensor);
 }
 
 static sw_status match(loading *l)
@@ -460,14 +479,13 @@ static sw_status match(loading *l)
             int64_t dim[SW_MAX_RANK + 1] = {0};
             char needed[TEXT];
             const int rank = shape_of(tensor, dim);
-            describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank, dim);
+            swi_tensors_describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank,
+                                 dim);
             SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
                     tensor->name, l->who, needed);
         }
         SW_TRY(check_type(l, tensor, entry));
-        l->target[entry - l->file->entries] = i + 1;
-        if (in_host_memory(tensor))
-            l->kept += (size_t)bytes_of(tensor);
+        aim(l, i, &l->target[entry - l->file->entries]);
     }
     return SW_OK;
 }
@@ -475,11 +493,11 @@ static sw_status match(loading *l)
 static sw_status check_no_more(const loading *l)
 {
     for (uint32_t i = 0; i < l->file->n; i++)
-        if (l->target[i] == 0) {
+        if (l->target[i].way == PASSED_OVER) {
             const swi_tensors_entry *entry = &l->file->entries[i];
             char name[TEXT], there[TEXT];
             sw_utf8_clean(name, sizeof name, entry->name);
-            describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+            swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
             SW_FAIL(SW_FORMAT, "%s: '%s', %s, is not in %s", swi_tensors_path(l->file), name,
                     there, l->who);
         }
@@ -490,47 +508,29 @@ static sw_status check_no_more(const loading *l)
 
 static const swi_tensor *target_of(const loading *l, uint32_t i)
 {
-    return l->target[i] == 0 ? NULL : &l->list->at[l->target[i] - 1];
+    return &l->list->at[l->target[i].of];
 }
 
-/* `n` bytes of a tensor, whose numbers follow those before in the file. Halves are read into
- * the upper half of their place: number i is written at or before where it is read. */
+/* `n` bytes of a tensor, whose numbers follow those before in the file, piece by piece, so that
+ * each is summed and widened while it is in the cache. Halves are read into the upper half of
+ * their piece: number i is written at or before where it is read. */
 static sw_status get_numbers(swi_tensors *file, widen *widened, void *to, size_t n,
                              swi_checksum *sum)
 {
-    const size_t there = widened != NULL ? n / 2 : n;
-    unsigned char *at = to, *from = widened != NULL && n > 0 ? at + there : at;
-    SW_TRY(swi_tensors_get(file, from, there));
-    if (file->has_checksums)
-        swi_checksum_add(sum, from, there);
-    for (size_t i = 0; widened != NULL && i < n / sw_dtype_bytes(SW_F32); i++) {
-        uint16_t half;
-        memcpy(&half, from + i * sizeof half, sizeof half);
-        const float x = widened(half);
-        memcpy(at + i * sizeof x, &x, sizeof x);
-    }
-    return SW_OK;
-}
-
-/* All data once, in order; those for host memory stay in `kept`, one after the other. */
-static sw_status read_all(const loading *l, unsigned char *kept, void *block, size_t room)
-{
-    swi_tensors *file = l->file;
-    SW_TRY(sw_file_seek(file->file, file->data_begin));
-    for (uint32_t i = 0; i < file->n; i++) {
-        const swi_tensors_entry *entry = &file->entries[i];
-        const swi_tensor *tensor = target_of(l, i);
-        if (tensor == NULL || !in_host_memory(tensor)) {
-            SW_TRY(pass_over(file, entry, block, room));
-            continue;
-        }
-        const size_t bytes = (size_t)bytes_of(tensor);
-        swi_checksum sum;
-        swi_checksum_begin(&sum);
-        SW_TRY(get_numbers(file, widened_by(tensor, entry), kept, bytes, &sum));
+    unsigned char *at = to;
+    for (size_t left = n, k; left > 0; left -= k, at += k) {
+        k = left < SWI_VERIFY_BYTES ? left : SWI_VERIFY_BYTES;
+        const size_t there = widened != NULL ? k / 2 : k;
+        const unsigned char *from = at + (k - there);
+        SW_TRY(swi_tensors_get(file, at + (k - there), there));
         if (file->has_checksums)
-            SW_TRY(tensors_check(file, entry, swi_checksum_end(&sum)));
-        kept += bytes;
+            swi_checksum_add(sum, from, there);
+        for (size_t i = 0; widened != NULL && i < k / sw_dtype_bytes(SW_F32); i++) {
+            uint16_t half;
+            memcpy(&half, from + i * sizeof half, sizeof half);
+            const float x = widened(half);
+            memcpy(at + i * sizeof x, &x, sizeof x);
+        }
     }
     return SW_OK;
 }
@@ -548,13 +548,13 @@ static sw_status make_piece(void *context, void *to, size_t at, size_t n)
     return get_numbers(s->file, s->widened, to, n, &s->sum);
 }
 
-/* The parts of a tensor that lies on a device. A part that was written is damaged where what
- * follows fails. */
+/* The parts of a tensor, whose data come next in the file, into its models. A part that was
+ * written is damaged where what follows fails. */
 static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
                             const swi_tensor *tensor)
 {
     stream s = {.file = file, .widened = widened_by(tensor, entry)};
-    sw_status status = seek_to(file, entry);
+    sw_status status = SW_OK;
     if (file->has_checksums)
         swi_checksum_begin(&s.sum);
     uint32_t k = 0;
@@ -570,21 +570,51 @@ static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
     return status;
 }
 
+/* All data once, in order; those that are kept lie in `kept`, one after the other. */
+static sw_status read_all(const loading *l, unsigned char *kept, void *block, size_t room)
+{
+    swi_tensors *file = l->file;
+    SW_TRY(sw_file_seek(file->file, file->data_begin));
+    for (uint32_t i = 0; i < file->n; i++) {
+        const swi_tensors_entry *entry = &file->entries[i];
+        const swi_tensor *tensor = target_of(l, i);
+        switch (l->target[i].way) {
+        case PASSED_OVER:
+        case LATER:
+            SW_TRY(pass_over(file, entry, block, room));
+            break;
+        case AT_ONCE:
+            SW_TRY(stream_one(file, entry, tensor));
+            break;
+        case KEPT: {
+            stream s = {.file = file};
+            const size_t bytes = (size_t)bytes_of(tensor);
+            swi_checksum_begin(&s.sum);
+            SW_TRY(get_numbers(file, widened_by(tensor, entry), kept, bytes, &s.sum));
+            if (file->has_checksums)
+                SW_TRY(tensors_check(file, entry, swi_checksum_end(&s.sum)));
+            kept += bytes;
+            break;
+        }
+        }
+    }
+    return SW_OK;
+}
+
 static sw_status stream_all(const loading *l)
 {
     sw_status status = SW_OK;
     uint32_t i = 0;
-    for (; i < l->file->n && status == SW_OK; i++) {
-        const swi_tensor *tensor = target_of(l, i);
-        if (tensor != NULL && !in_host_memory(tensor))
-            status = stream_one(l->file, &l->file->entries[i], tensor);
-    }
-    for (uint32_t before = 0; status != SW_OK && before + 1 < i; before++) {
-        const swi_tensor *tensor = target_of(l, before);
-        if (tensor != NULL && !in_host_memory(tensor))
-            for (uint32_t k = 0; k < tensor->n_parts; k++)
-                tensor->models[k]->damaged = true;
-    }
+    for (; i < l->file->n && status == SW_OK; i++)
+        if (l->target[i].way == LATER) {
+            status = seek_to(l->file, &l->file->entries[i]);
+            if (status == SW_OK)
+                status = stream_one(l->file, &l->file->entries[i], target_of(l, i));
+        }
+    for (uint32_t before = 0; status != SW_OK && before + 1 < i; before++)
+        if (l->target[before].way == LATER)
+            for (uint32_t k = 0; k < target_of(l, before)->n_parts; k++)
+                target_of(l, before)->models[k]->damaged = true;
     return status;
 }
 
@@ -592,26 +622,38 @@ static void put_all(const loading *l, const unsigned char *kept)
 {
     for (uint32_t i = 0; i < l->file->n; i++) {
         const swi_tensor *tensor = target_of(l, i);
-        if (tensor == NULL || !in_host_memory(tensor))
+        if (l->target[i].way != KEPT)
             continue;
-        for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes)
+        for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes) {
+            if (tensor->at == NULL)
+                tensor->models[k]->drawn = false;
             if (tensor->part_bytes > 0)
                 memcpy(tensor->at != NULL ? swi_tensor_part(tensor, k)
                                           : tensor->models[k]->base + tensor->offset,
                        kept, tensor->part_bytes);
+        }
     }
+}
+
+/* Models that were written as the file was read, as they were. */
+static void draw_again(const loading *l)
+{
+    for (uint32_t i = 0; i < l->file->n; i++)
+        for (uint32_t k = 0; l->target[i].way == AT_ONCE && k < target_of(l, i)->n_parts; k++)
+            if (!target_of(l, i)->models[k]->drawn)
+                (void)swi_model_redraw(target_of(l, i)->models[k]); /* else it is damaged */
 }
 
 sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool more,
                            const char *who)
 {
     loading l = {file, list, who, NULL, 0};
+    void *kept = NULL, *piece = NULL;
     const size_t bytes = file->n * sizeof *l.target;
     SW_TRY(sw_heap_alloc(&l.target, SW_HEAP_FILES, bytes));
     sw_status status = match(&l);
     if (status == SW_OK && !more)
         status = check_no_more(&l);
-    void *kept = NULL, *piece = NULL;
     const size_t room = room_for(file);
     if (status == SW_OK)
         status = sw_heap_alloc(&kept, SW_HEAP_FILES, l.kept);
@@ -625,6 +667,8 @@ sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool 
         status = stream_all(&l);
     if (status == SW_OK)
         put_all(&l, kept);
+    else
+        draw_again(&l);
     sw_heap_free(kept, SW_HEAP_FILES, l.kept);
     sw_heap_free(l.target, SW_HEAP_FILES, bytes);
     return status;

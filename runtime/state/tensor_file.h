@@ -154,10 +154,11 @@ SW_MUST_USE sw_status swi_tensors_read_part(swi_tensors *file, const swi_tensors
 SW_MUST_USE sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry,
                                        void *to, size_t bytes);
 /* Into each tensor of the list the file's tensor of that name: type, shape and checksum are
- * looked at before anything changes, and bytes for host memory are all there before the first
- * is written. Names of the file that the list does not have are an error, unless `more`. On
- * failure nothing has changed, but models on a device may be damaged where a file that was
- * readable is not any more. `who` names the model in messages. */
+ * looked at before anything changes. Names of the file that the list does not have are an
+ * error, unless `more`. On failure nothing has changed: models that are as they were drawn take
+ * the data at once and are drawn again; of others in host memory, and of host memory, the data
+ * wait in a block until all are there. But other models on a device may be damaged where a file
+ * that was readable is not any more. `who` names the model in messages. */
 SW_MUST_USE sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list,
                                        bool more, const char *who);
 

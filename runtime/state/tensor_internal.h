@@ -28,6 +28,10 @@ struct swi_tensors {
 /* Read exactly that many bytes; SW_FORMAT where there are fewer. */
 SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
 
+/* "F32 (3, 4)" for messages. */
+void swi_tensors_describe(char *to, size_t bytes, const char *dtype, int rank,
+                          const int64_t *dim);
+
 static inline bool swi_is_own(const char *name)
 {
     return __builtin_strncmp(name, SWI_OWN_PREFIX, sizeof SWI_OWN_PREFIX - 1) == 0;

@@ -724,3 +724,61 @@ SW_TEST("every refusal of memory is reported")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, build_once, NULL) > 3);
 }
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+typedef struct {
+    char keys[4][400];
+    int n, depth;
+} keys_read;
+
+static sw_status take_key(sw_json_in *in, const char *key, void *context)
+{
+    keys_read *r = context;
+    CU_ASSERT_FATAL(r->n < 4 && strlen(key) < sizeof r->keys[0]);
+    int c;
+    SW_TRY(sw_json_peek(in, &c));
+    SW_TRY(c == '{' ? sw_json_get_object(in, take_key, r) : sw_json_skip(in));
+    snprintf(r->keys[r->n++], sizeof r->keys[0], "%s", key); /* after what lies in it */
+    return SW_OK;
+}
+
+typedef struct {
+    const char *text;
+    keys_read read;
+} keys_text;
+
+static sw_status read_keys(void *context)
+{
+    keys_text *t = context;
+    t->read.n = 0;
+    sw_json_in in = sw_json_in_text(t->text, strlen(t->text), "keys");
+    return sw_json_get_object(&in, take_key, &t->read);
+}
+
+/* Of any length, also where other keys are read before they are used. */
+SW_TEST("keys are read whole")
+{
+    static const int lengths[] = {0, 1, 46, 47, 48, 49, 95, 96, 97, 200, 399};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char name[400], other[400], text[1000];
+        memset(name, 'k', sizeof name);
+        memset(other, 'o', sizeof other);
+        name[lengths[i]] = '\0';
+        other[399 - lengths[i]] = '\0';
+        snprintf(text, sizeof text, "{\"%s\": {\"%s\": [1]}, \"last\": 2}", name, other);
+        keys_text t = {.text = text};
+        const uint64_t blocks = sw_heap_blocks();
+        CU_ASSERT_EQUAL(read_keys(&t), SW_OK);
+        CU_ASSERT(t.read.n == 3 && strcmp(t.read.keys[0], other) == 0 &&
+                  strcmp(t.read.keys[1], name) == 0 && strcmp(t.read.keys[2], "last") == 0);
+        const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, read_keys, &t);
+        CU_ASSERT(sites > 0);
+        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    }
+    keys_text brief = {.text = "{\"a\": {\"b\": 1}}"};
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, read_keys, &brief), 0);
+    keys_text zero = {.text = "{\"a\\u0000b\": 1}"};
+    CU_ASSERT(read_keys(&zero) == SW_FORMAT &&
+              strstr(sw_last_error(), "a zero character in a key") != NULL);
+}

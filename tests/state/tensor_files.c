@@ -23,6 +23,7 @@ sw_model *chance_model(const char *name, uint64_t seed)
     for (uint32_t i = 1; i < model->n_entries; i++)
         for (size_t k = 0; k < model->entries[i].bytes; k++)
             model->base[model->entries[i].offset + k] = (unsigned char)sw_dice_next(&dice);
+    model->drawn = false;
     return model;
 }
 

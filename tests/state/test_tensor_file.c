@@ -3,6 +3,7 @@
 #include "tests/state/tensor_files.h"
 #include "runtime/base/checksum.h"
 #include "tests/support/heap_sweep.h"
+#include <unistd.h>
 
 SW_TESTS("tensor file")
 
@@ -341,9 +342,10 @@ SW_TEST("another version is unsupported")
     failed_as(open_and_verify(sw_temp_path("version")), SW_UNSUPPORTED, "version '2'");
 }
 
-/* Loading takes the file's bytes once, and a little: here and of a checkpoint. The file is
- * larger than what other tests of this program take. */
-SW_TEST("loading takes the file once")
+/* A model that was only drawn is read into as it lies; one whose numbers cannot be had again
+ * takes the file's bytes once more. The file is larger than what other tests of this program
+ * take. */
+SW_TEST("loading takes little, or the file once")
 {
     enum { ROWS = 4096, COLUMNS = 768 };
     sw_exec *exec = made_exec(NULL);
@@ -359,11 +361,43 @@ SW_TEST("loading takes the file once")
     OK(sw_model_save(model, sw_temp_path("large")));
     /* Saving copies nothing. */
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (others > little ? others : little));
+    OK(sw_model_load(model, sw_temp_path("large")));
+    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (others > little ? others : little));
     sw_heap_read(SW_HEAP_FILES, &before);
     OK(sw_model_load(model, sw_temp_path("large")));
     const size_t peak = heap_peak(SW_HEAP_FILES) - before.bytes;
     sw_note("%zu bytes beside the file's %zu", peak - bytes_of_file, bytes_of_file);
     CU_ASSERT(peak > bytes_of_file && peak <= bytes_of_file + ((size_t)1 << 20));
+}
+
+/* It is drawn again, and can be loaded into at once another time. */
+SW_TEST("a file that is cut while it is read leaves a drawn model as it was")
+{
+    sw_model *from = chance_model("m", 1), *to = chance_model("m", 2);
+    const char *path = sw_temp_path("cut");
+    const sw_dtype types[] = {SW_F32, SW_BF16};
+    for (int i = 0; i < 2; i++)
+        for (off_t less = 1; less < 300; less += 13) {
+            swi_tensor_list list = {0};
+            swi_tensors *file;
+            bytes before = {NULL, 0};
+            OK(swi_model_redraw(to));
+            bytes_put(&before, to->base, to->bytes);
+            OK(sw_model_save_as(from, path, types[i]));
+            OK(swi_list_models(&list, &to, 1, 1u << SWI_ROLE_PARAMETER | 1u << SWI_ROLE_BUFFER,
+                               ""));
+            OK(swi_tensors_open(&file, path));
+            const off_t all = (off_t)swi_tensors_file_bytes(file);
+            CU_ASSERT_EQUAL(truncate(path, all - (less < 150 ? less : 150)), 0);
+            failed_as(swi_tensors_load(file, &list, false, "m"), SW_FORMAT,
+                      "changed while it was read");
+            CU_ASSERT(to->drawn && !to->damaged && memcmp(before.at, to->base, to->bytes) == 0);
+            swi_tensors_close(file);
+            swi_list_free(&list);
+        }
+    OK(sw_model_save(from, path));
+    OK(sw_model_load(to, path));
+    CU_ASSERT(!to->drawn);
 }
 
 /* More tensors or notes than a file may have: a clear answer, and no more memory than bounds

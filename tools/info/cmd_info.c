@@ -661,6 +661,10 @@ static int show(const info_opts *o)
 {
     found f;
     struct stat st;
+    if (strncmp(o->file, "hf:", 3) == 0) {
+        CLI_LIBRARY(found_hf(&f, o->file + 3), true);
+        return show_found(o, &f);
+    }
     if (stat(o->file, &st) == 0 && S_ISDIR(st.st_mode))
         return found_folder(o->file, o->json);
     CLI_LIBRARY(found_look(&f, o->file), true);
@@ -716,6 +720,11 @@ int tool_info(int argc, char **argv)
             "with their format. Of a directory each known file has a line. With --json such a "
             "file has file, kind, says, bytes, whole (true, or null of what has no checksum), "
             "damage, notes (key, text), tensors (none) and advice.\n"
+            "hf:FOLDER and hf:ORG/NAME, of the hub's cache, are models of transformers (gpt2, "
+            "llama, "
+            "qwen2, qwen3, mistral): what config.json says, and whether the tensors are those "
+            "of "
+            "such a model. Nothing is downloaded.\n"
             "With --diff the status is 0 where tensors and metadata are the same, 1 where they "
             "differ, 3 where a file is damaged. When and by which command a checkpoint was "
             "saved is shown and makes no difference.",

@@ -198,8 +198,7 @@ int found_folder(const char *path, bool json)
     return status == SW_OK ? cli_finish(code) : cli_library_error(status, true);
 }
 
-static void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3, 4);
-static void found_note(found *f, const char *key, const char *format, ...)
+void found_note(found *f, const char *key, const char *format, ...)
 {
     char text[sizeof f->note[0].text];
     va_list list;

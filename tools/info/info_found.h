@@ -28,6 +28,11 @@ typedef struct {
  * nothing that is known. SW_FORMAT names the byte where a known kind is cut or cannot be. */
 SW_MUST_USE sw_status found_look(found *f, const char *path);
 
+void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3, 4);
+/* A folder of transformers, or ORG/NAME in the hub's cache: its config.json, and its tensors
+ * where they are there, all by name and shape (info_hf.c). */
+SW_MUST_USE sw_status found_hf(found *f, const char *name);
+
 void found_print(const found *f);
 /* A line of JSON on standard output; it is free then. */
 SW_MUST_USE sw_status found_out(sw_json *j);

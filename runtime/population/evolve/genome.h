@@ -15,6 +15,7 @@
 #include "alloc/base/handle.h"
 #include "kernels/rng.h"
 #include "profiler/record/json_read.h"
+#include "runtime/base/text_file.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 
@@ -326,11 +327,6 @@ sw_status swi_read_complete(const sw_json_in *in, const swi_object *object, uint
                             uint32_t may, const char *who);
 /* The fields (bits of them) that objects of that form must have, and in *may others. */
 uint32_t swi_fields_of(const swi_fields *fields, uint32_t form, uint32_t *may);
-
-/* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
- * than `most`; `is` says what it should be. */
-sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
-                        size_t most);
 /* A text by lines. */
 sw_json_in swi_read_begin(const char *text, size_t bytes, const char *path);
 /* Nothing follows but blanks. */

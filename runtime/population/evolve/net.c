@@ -58,6 +58,7 @@ static sw_status inherit_into(sw_net *to, const sw_net *a, const sw_net *b, uint
 {
     host_bytes own;
     sw_status status = open_bytes(to->model, false, &own);
+    to->model->drawn = false;
     if (status == SW_OK)
         status = inherit(to, own.bytes, a, b, seed);
     if (status == SW_OK && own.copy != NULL) {

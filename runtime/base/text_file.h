@@ -1,0 +1,12 @@
+/* A text of a file, whole. */
+#ifndef SW_TEXT_FILE_H
+#define SW_TEXT_FILE_H
+
+#include "alloc/base/base.h"
+
+/* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
+ * than `most` bytes, which are then not read; `is` names what the file is. */
+SW_MUST_USE sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
+                                    size_t most);
+
+#endif
