@@ -231,7 +231,7 @@ static part part_of(const pieces *p, uint32_t op, int grad, const sw_kernel_info
         break;
     }
     default: /* images */
-        r.cut = !weight || p->word == SWI_HALVES_IMAGES;
+        r.cut = s->rank > 0 && (!weight || p->word == SWI_HALVES_IMAGES);
         r.count = !r.cut                ? 1
                   : t->layout == SW_N16 ? (s->dim[0] + BLOCK - 1) / BLOCK
                                         : s->dim[0];

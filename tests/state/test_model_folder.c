@@ -200,8 +200,9 @@ SW_TEST("mutations of a folder do no harm")
                 memmove(to.at + at, to.at + at + less, room - less);
                 to.n -= less;
             } else {
-                to.at[at] = (unsigned char)(sw_dice_below(&dice, 2) ? sw_dice_next(&dice)
-                                                                    : "{}[]\",:/.-0a"[i % 13]);
+                to.at[at] = (unsigned char)(sw_dice_below(&dice, 2)
+                                                ? sw_dice_next(&dice)
+                                                : (uint64_t) "{}[]\",:/.-0a"[i % 13]);
             }
         }
         sw_file_put(dir_file(names[which]), to.at, to.n);
