@@ -577,16 +577,16 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
     SW_TRY(sw_file_seek(file->file, file->data_begin));
     for (uint32_t i = 0; i < file->n; i++) {
         const swi_tensors_entry *entry = &file->entries[i];
-        const swi_tensor *tensor = target_of(l, i);
         switch (l->target[i].way) {
         case PASSED_OVER:
         case LATER:
             SW_TRY(pass_over(file, entry, block, room));
             break;
         case AT_ONCE:
-            SW_TRY(stream_one(file, entry, tensor));
+            SW_TRY(stream_one(file, entry, target_of(l, i)));
             break;
         case KEPT: {
+            const swi_tensor *tensor = target_of(l, i);
             stream s = {.file = file};
             const size_t bytes = (size_t)bytes_of(tensor);
             swi_checksum_begin(&s.sum);
@@ -621,9 +621,9 @@ static sw_status stream_all(const loading *l)
 static void put_all(const loading *l, const unsigned char *kept)
 {
     for (uint32_t i = 0; i < l->file->n; i++) {
-        const swi_tensor *tensor = target_of(l, i);
         if (l->target[i].way != KEPT)
             continue;
+        const swi_tensor *tensor = target_of(l, i);
         for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes) {
             if (tensor->at == NULL)
                 tensor->models[k]->drawn = false;
