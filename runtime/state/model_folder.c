@@ -2,9 +2,7 @@
 #include "runtime/state/model_folder.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "kernels/halves.h"
 #include "profiler/record/json_read.h"
-#include "profiler/record/utf8.h"
 #include "runtime/base/text_file.h"
 #include "runtime/state/tensor_internal.h"
 #include "runtime/stepwell.h"
@@ -17,7 +15,6 @@
 #define SHARDS_MAX 512               /* each is an open file */
 #define INDEX_MAX ((size_t)64 << 20) /* bytes of an index */
 #define REF_MAX 255                  /* of refs/main */
-#define SHOWN 160                    /* of a name in a message */
 #define WHOLE "model.safetensors"
 #define INDEX WHOLE ".index.json"
 
@@ -103,12 +100,6 @@ sw_status swi_folder_find(char to[SWI_FOLDER_PATH], const char *name)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static const char *shown(char to[SHOWN], const char *name)
-{
-    sw_utf8_clean(to, SHOWN, name);
-    return to;
-}
-
 static sw_status add_shard(swi_folder *f, const char *path)
 {
     if (f->n_shards == SHARDS_MAX)
@@ -118,14 +109,14 @@ static sw_status add_shard(swi_folder *f, const char *path)
     SW_TRY(swi_tensors_open(&f->shards[f->n_shards], path));
     swi_tensors *file = f->shards[f->n_shards++];
     const uint32_t n = swi_tensors_count(file);
-    char name[SHOWN];
+    char name[SWI_NAME_SHOWN];
     SW_TRY(sw_heap_reserve(&f->at, SW_HEAP_FILES, &f->cap, f->n + n, sizeof *f->at));
     SW_TRY(sw_map_room(&f->names, SW_HEAP_FILES, f->n + n));
     for (uint32_t i = 0; i < n; i++) {
         const swi_tensors_entry *entry = swi_tensors_at(file, i);
         if (!sw_map_add(&f->names, entry->name, strlen(entry->name), f->n))
             SW_FAIL(SW_FORMAT, "%s: '%s' is there twice: in %s too", path,
-                    shown(name, entry->name),
+                    swi_name_shown(name, entry->name),
                     swi_tensors_path(swi_folder_tensor_of(f, entry->name)->file));
         f->at[f->n++] = (swi_folder_tensor){.file = file, .entry = entry};
     }
@@ -145,14 +136,14 @@ static sw_status read_place(sw_json_in *in, const char *key, void *context)
 {
     const reading *r = context;
     swi_folder *f = r->folder;
-    char file[256], path[SWI_FOLDER_PATH], name[SHOWN];
+    char file[256], path[SWI_FOLDER_PATH], name[SWI_NAME_SHOWN];
     sw_json_text text = {.to = file, .cap = sizeof file - 1};
     SW_TRY(sw_json_get_string(in, &text));
     file[text.length < text.cap ? text.length : text.cap] = '\0';
     if (text.length > text.cap || text.length == 0 || strchr(file, '/') != NULL)
         SW_FAIL(SW_FORMAT,
                 "%s: the shard of '%s' must be the name of a file in the folder (got '%s')",
-                r->path, shown(name, key), file);
+                r->path, swi_name_shown(name, key), file);
     SW_TRY(join(path, "%s/%s", f->path, file));
     uint32_t i = 0;
     while (i < f->n_shards && strcmp(swi_tensors_path(f->shards[i]), path) != 0)
@@ -161,10 +152,10 @@ static sw_status read_place(sw_json_in *in, const char *key, void *context)
         SW_TRY(add_shard(f, path));
     swi_folder_tensor *tensor = swi_folder_tensor_of(f, key);
     if (tensor == NULL || tensor->file != f->shards[i])
-        SW_FAIL(SW_FORMAT, "%s: '%s' must be in %s, and is not", r->path, shown(name, key),
-                file);
+        SW_FAIL(SW_FORMAT, "%s: '%s' must be in %s, and is not", r->path,
+                swi_name_shown(name, key), file);
     if (tensor->taken)
-        SW_FAIL(SW_FORMAT, "%s: '%s' is there twice", r->path, shown(name, key));
+        SW_FAIL(SW_FORMAT, "%s: '%s' is there twice", r->path, swi_name_shown(name, key));
     tensor->taken = true;
     return SW_OK;
 }
@@ -208,12 +199,13 @@ static sw_status read_index(reading *r, const char *text, size_t bytes)
     if (!r->map)
         SW_FAIL(SW_FORMAT, "%s: must have weight_map", r->path);
     uint64_t sum = 0;
-    char name[SHOWN];
+    char name[SWI_NAME_SHOWN];
     swi_folder *f = r->folder;
     for (uint32_t i = 0; i < f->n; i++) {
         if (!f->at[i].taken)
             SW_FAIL(SW_FORMAT, "%s: %s has '%s', which is not in weight_map", r->path,
-                    swi_tensors_path(f->at[i].file), shown(name, f->at[i].entry->name));
+                    swi_tensors_path(f->at[i].file),
+                    swi_name_shown(name, f->at[i].entry->name));
         f->at[i].taken = false;
         sum += f->at[i].entry->end - f->at[i].entry->begin;
     }
@@ -290,13 +282,13 @@ swi_folder_tensor *swi_folder_tensor_of(const swi_folder *f, const char *name)
 
 static bool is_read(const char *dtype)
 {
-    return strcmp(dtype, "F32") == 0 || strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0;
+    return strcmp(dtype, "F32") == 0 || swi_widen_of(dtype) != NULL;
 }
 
 sw_status swi_folder_take(swi_folder *f, const char *name, int rank, const int64_t *dim,
                           const char *who, swi_folder_tensor **out)
 {
-    char needed[SHOWN], there[SHOWN];
+    char needed[SWI_NAME_SHOWN], there[SWI_NAME_SHOWN];
     swi_folder_tensor *tensor = swi_folder_tensor_of(f, name);
     swi_tensors_describe(needed, sizeof needed, "F32, F16 or BF16", rank, dim);
     if (tensor == NULL)
@@ -314,13 +306,14 @@ sw_status swi_folder_take(swi_folder *f, const char *name, int rank, const int64
 
 sw_status swi_folder_all_taken(const swi_folder *f, const char *who)
 {
-    char name[SHOWN], there[SHOWN];
+    char name[SWI_NAME_SHOWN], there[SWI_NAME_SHOWN];
     for (uint32_t i = 0; i < f->n; i++)
         if (!f->at[i].taken) {
             const swi_tensors_entry *entry = f->at[i].entry;
             swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
             SW_FAIL(SW_FORMAT, "%s: '%s', %s, is unknown: %s has no such tensor",
-                    swi_tensors_path(f->at[i].file), shown(name, entry->name), there, who);
+                    swi_tensors_path(f->at[i].file), swi_name_shown(name, entry->name), there,
+                    who);
         }
     return SW_OK;
 }
@@ -332,17 +325,13 @@ sw_status swi_folder_numbers(const swi_folder_tensor *tensor, uint64_t first, fl
     if (!is_read(dtype))
         SW_FAIL(SW_UNSUPPORTED, "%s: '%s' must be F32, F16 or BF16 (it is %s)",
                 swi_tensors_path(tensor->file), tensor->entry->name, dtype);
-    if (dtype[0] == 'F' && dtype[1] == '3')
+    swi_widen *widen = swi_widen_of(dtype);
+    if (widen == NULL)
         return swi_tensors_read_part(tensor->file, tensor->entry, first * sizeof *to, to,
                                      n * sizeof *to);
-    /* Into the upper half of their place: number i is written at or before where it is read. */
-    unsigned char *from = (unsigned char *)to + n * sizeof(uint16_t);
-    SW_TRY(swi_tensors_read_part(tensor->file, tensor->entry, first * sizeof(uint16_t), from,
+    SW_TRY(swi_tensors_read_part(tensor->file, tensor->entry, first * sizeof(uint16_t),
+                                 (unsigned char *)to + n * sizeof(uint16_t),
                                  n * sizeof(uint16_t)));
-    for (size_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, from + i * sizeof half, sizeof half);
-        to[i] = dtype[0] == 'B' ? sw_bf16_widen(half) : sw_f16_widen(half);
-    }
+    swi_widen_in_place(widen, to, n);
     return SW_OK;
 }

@@ -429,16 +429,30 @@ void swi_tensors_describe(char *to, size_t bytes, const char *dtype, int rank,
         snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
 }
 
-/* How numbers of 16 bits in a file become those of a tensor of float32; NULL: bytes are taken
- * as they are. */
-typedef float widen(uint16_t x);
-
-static widen *widened_by(const swi_tensor *tensor, const swi_tensors_entry *entry)
+swi_widen *swi_widen_of(const char *dtype)
 {
-    return tensor->dtype != SW_F32             ? NULL
-           : strcmp(entry->dtype, "BF16") == 0 ? sw_bf16_widen
-           : strcmp(entry->dtype, "F16") == 0  ? sw_f16_widen
-                                               : NULL;
+    return strcmp(dtype, "BF16") == 0  ? sw_bf16_widen
+           : strcmp(dtype, "F16") == 0 ? sw_f16_widen
+                                       : NULL;
+}
+
+/* Number i is written at or before where it is read. */
+void swi_widen_in_place(swi_widen *widen, void *to, size_t n)
+{
+    unsigned char *at = to;
+    const unsigned char *from = at + n * sizeof(uint16_t);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, from + i * sizeof half, sizeof half);
+        const float x = widen(half);
+        memcpy(at + i * sizeof x, &x, sizeof x);
+    }
+}
+
+/* NULL: bytes are taken as they are. */
+static swi_widen *widened_by(const swi_tensor *tensor, const swi_tensors_entry *entry)
+{
+    return tensor->dtype == SW_F32 ? swi_widen_of(entry->dtype) : NULL;
 }
 
 static sw_status check_type(const loading *l, const swi_tensor *tensor,
@@ -512,32 +526,26 @@ static const swi_tensor *target_of(const loading *l, uint32_t i)
 }
 
 /* `n` bytes of a tensor, whose numbers follow those before in the file, piece by piece, so that
- * each is summed and widened while it is in the cache. Halves are read into the upper half of
- * their piece: number i is written at or before where it is read. */
-static sw_status get_numbers(swi_tensors *file, widen *widened, void *to, size_t n,
+ * each is summed and widened while it is in the cache. */
+static sw_status get_numbers(swi_tensors *file, swi_widen *widen, void *to, size_t n,
                              swi_checksum *sum)
 {
     unsigned char *at = to;
     for (size_t left = n, k; left > 0; left -= k, at += k) {
         k = left < SWI_VERIFY_BYTES ? left : SWI_VERIFY_BYTES;
-        const size_t there = widened != NULL ? k / 2 : k;
-        const unsigned char *from = at + (k - there);
+        const size_t there = widen != NULL ? k / 2 : k;
         SW_TRY(swi_tensors_get(file, at + (k - there), there));
         if (file->has_checksums)
-            swi_checksum_add(sum, from, there);
-        for (size_t i = 0; widened != NULL && i < k / sw_dtype_bytes(SW_F32); i++) {
-            uint16_t half;
-            memcpy(&half, from + i * sizeof half, sizeof half);
-            const float x = widened(half);
-            memcpy(at + i * sizeof x, &x, sizeof x);
-        }
+            swi_checksum_add(sum, at + (k - there), there);
+        if (widen != NULL)
+            swi_widen_in_place(widen, at, k / sw_dtype_bytes(SW_F32));
     }
     return SW_OK;
 }
 
 typedef struct {
     swi_tensors *file;
-    widen *widened;
+    swi_widen *widened;
     swi_checksum sum;
 } stream;
 
@@ -577,16 +585,16 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
     SW_TRY(sw_file_seek(file->file, file->data_begin));
     for (uint32_t i = 0; i < file->n; i++) {
         const swi_tensors_entry *entry = &file->entries[i];
-        const swi_tensor *tensor = target_of(l, i);
         switch (l->target[i].way) {
         case PASSED_OVER:
         case LATER:
             SW_TRY(pass_over(file, entry, block, room));
             break;
         case AT_ONCE:
-            SW_TRY(stream_one(file, entry, tensor));
+            SW_TRY(stream_one(file, entry, target_of(l, i)));
             break;
         case KEPT: {
+            const swi_tensor *tensor = target_of(l, i);
             stream s = {.file = file};
             const size_t bytes = (size_t)bytes_of(tensor);
             swi_checksum_begin(&s.sum);
@@ -621,9 +629,9 @@ static sw_status stream_all(const loading *l)
 static void put_all(const loading *l, const unsigned char *kept)
 {
     for (uint32_t i = 0; i < l->file->n; i++) {
-        const swi_tensor *tensor = target_of(l, i);
         if (l->target[i].way != KEPT)
             continue;
+        const swi_tensor *tensor = target_of(l, i);
         for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes) {
             if (tensor->at == NULL)
                 tensor->models[k]->drawn = false;

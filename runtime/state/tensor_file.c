@@ -277,11 +277,9 @@ static sw_status read_length(swi_tensors *file, size_t *header_bytes)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* A name for a message: cut, without what is not printable. */
-#define NAME_SHOWN 160
-static const char *shown(char *to, const char *name)
+const char *swi_name_shown(char to[SWI_NAME_SHOWN], const char *name)
 {
-    sw_utf8_clean(to, NAME_SHOWN, name);
+    sw_utf8_clean(to, SWI_NAME_SHOWN, name);
     return to;
 }
 
@@ -298,7 +296,7 @@ static const char *add_names(swi_tensors *file)
 /* No key twice, no name twice; the table of names stays. */
 static sw_status check_names(swi_tensors *file)
 {
-    char text[NAME_SHOWN];
+    char text[SWI_NAME_SHOWN];
     sw_map keys = {NULL, 0, 0};
     const char *twice = NULL;
     SW_TRY(sw_map_room(&keys, SW_HEAP_FILES, file->n_notes));
@@ -312,7 +310,7 @@ static sw_status check_names(swi_tensors *file)
     }
     if (twice != NULL)
         SW_FAIL(SW_FORMAT, "%s: '%s' is there twice", swi_tensors_path(file),
-                shown(text, twice));
+                swi_name_shown(text, twice));
     return SW_OK;
 }
 
@@ -412,7 +410,7 @@ static unsigned width_of(const char *dtype)
  * which is kept in `checksum` so far. */
 static sw_status check_places(swi_tensors *file)
 {
-    char text[NAME_SHOWN];
+    char text[SWI_NAME_SHOWN];
     for (uint32_t i = 0; i < file->n; i++) {
         swi_tensors_entry *entry = &file->entries[i];
         const unsigned width = width_of(entry->dtype);
@@ -422,14 +420,15 @@ static sw_status check_places(swi_tensors *file)
         entry->checksum = 0;
         if (!fits)
             SW_FAIL(SW_FORMAT, "%s: '%s' has a shape of too many elements",
-                    swi_tensors_path(file), shown(text, entry->name));
+                    swi_tensors_path(file), swi_name_shown(text, entry->name));
         if (entry->begin > entry->end || entry->end > file->data_bytes ||
             (width > 0 && entry->end - entry->begin != bytes))
             SW_FAIL(SW_FORMAT,
                     "%s: '%s' lies at %" PRIu64 " to %" PRIu64 "; it has %" PRIu64
                     " bytes, the file's data %" PRIu64,
-                    swi_tensors_path(file), shown(text, entry->name), entry->begin, entry->end,
-                    width > 0 ? bytes : entry->end - entry->begin, file->data_bytes);
+                    swi_tensors_path(file), swi_name_shown(text, entry->name), entry->begin,
+                    entry->end, width > 0 ? bytes : entry->end - entry->begin,
+                    file->data_bytes);
     }
     return SW_OK;
 }
@@ -458,13 +457,13 @@ static void sort_entries(swi_tensors *file)
 /* Every byte of the data belongs to one tensor. */
 static sw_status check_cover(const swi_tensors *file)
 {
-    char text[NAME_SHOWN];
+    char text[SWI_NAME_SHOWN];
     uint64_t at = 0;
     for (uint32_t i = 0; i < file->n; i++) {
         const swi_tensors_entry *entry = &file->entries[i];
         if (entry->begin != at)
             SW_FAIL(SW_FORMAT, "%s: '%s' must begin at %" PRIu64 " (got %" PRIu64 "): %s",
-                    swi_tensors_path(file), shown(text, entry->name), at, entry->begin,
+                    swi_tensors_path(file), swi_name_shown(text, entry->name), at, entry->begin,
                     entry->begin < at ? "tensors overlap" : "a hole");
         at = entry->end;
     }

@@ -28,6 +28,16 @@ struct swi_tensors {
 /* Read exactly that many bytes; SW_FORMAT where there are fewer. */
 SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
 
+/* A name for a message: cut, without what is not printable. */
+#define SWI_NAME_SHOWN 160
+const char *swi_name_shown(char to[SWI_NAME_SHOWN], const char *name);
+
+/* How numbers of 16 bits of this type become float32; NULL: it is neither BF16 nor F16. */
+typedef float swi_widen(uint16_t x);
+swi_widen *swi_widen_of(const char *dtype);
+/* `n` of them, which lie in the upper half of the bytes at `to`, become float32 there. */
+void swi_widen_in_place(swi_widen *widen, void *to, size_t n);
+
 /* "F32 (3, 4)" for messages. */
 void swi_tensors_describe(char *to, size_t bytes, const char *dtype, int rank,
                           const int64_t *dim);
