@@ -234,10 +234,10 @@ void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint6
 
 static size_t strips_bytes(const swi_strips_attrs *a, const sw_type *matrix)
 {
-    if (a->kind == SWI_STRIPS_PRODUCT)
-        return swi_float_bytes(a->strip * matrix->shape.dim[1]);
-    return swi_float_bytes(a->kind == SWI_STRIPS_UPDATE ? a->strip * matrix->shape.dim[0]
-                                                        : a->strip);
+    const int64_t of_one = a->kind == SWI_STRIPS_PRODUCT  ? matrix->shape.dim[1]
+                           : a->kind == SWI_STRIPS_UPDATE ? matrix->shape.dim[0]
+                                                          : 1;
+    return sw_size_round((size_t)(a->strip * of_one) * sw_dtype_bytes(matrix->dtype));
 }
 
 static size_t asked_scratch(size_t (*bytes)(const sw_kernel_info *), const part_info *p)
@@ -305,16 +305,18 @@ static void add_out(part *p, const sw_buffer *b)
     p->out[p->launch.n_out++] = *b;
 }
 
-/* A matrix of its own in scratch. */
+/* A matrix of its own in scratch, of z's type. */
 static sw_buffer in_scratch(const sw_launch *l, size_t at, int64_t rows, int64_t columns)
 {
     return (sw_buffer){.ptr = (unsigned char *)l->scratch + at,
-                       .type = {SW_F32, SW_PLAIN, {2, {rows, columns}}},
+                       .type = {l->in[0].type.dtype, SW_PLAIN, {2, {rows, columns}}},
                        .stride = {columns, 1}};
 }
 
 /* f of z, or f' of z and dy, element by element. Rows that do not lie side by side go one by
- * one. */
+ * one; those of bf16 a piece at a time, which is widened, and its result rounded. */
+enum { WIDENED = 1024 };
+
 typedef struct {
     const sw_launch *l;
     sw_kernel *kernel;
@@ -342,18 +344,46 @@ static void function_rows(const function_job *j, int64_t first, int64_t rows, co
     (void)j->kernel(&p.launch); /* functions of numbers do not fail */
 }
 
+/* The result is made where the first operand was widened. */
+static void half_row(const function_job *j, int64_t row)
+{
+    const sw_pointwise_kernels *k = sw_pointwise(j->l->isa);
+    const int64_t columns = j->out.type.shape.dim[1];
+    float wide[2][WIDENED];
+    for (int64_t first = 0; first < columns; first += WIDENED) {
+        const int64_t n = columns - first < WIDENED ? columns - first : WIDENED;
+        part p;
+        begin(&p, j->l, &attrs_of(j->l)->number, 0);
+        p.launch.par = &sw_par_alone;
+        for (int i = 0; i < j->n_in; i++) {
+            const sw_buffer b = {
+                .ptr = wide[i], .type = {SW_F32, SW_PLAIN, {2, {1, n}}}, .stride = {n, 1}};
+            k->widen(wide[i], (const uint16_t *)j->in[i].ptr + row * j->in[i].stride[0] + first,
+                     n, &sw_par_alone);
+            add_in(&p, &b);
+        }
+        add_out(&p, &p.in[0]);
+        (void)j->kernel(&p.launch);
+        k->round((uint16_t *)j->out.ptr + row * j->out.stride[0] + first, wide[0], n,
+                 &sw_par_alone);
+    }
+}
+
 static void function_part(void *arg, int i)
 {
     const function_job *j = arg;
     const int64_t rows = j->out.type.shape.dim[0], to = rows * (i + 1) / j->parts;
     for (int64_t row = rows * i / j->parts; row < to; row++)
-        function_rows(j, row, 1, &sw_par_alone);
+        if (swi_is_half(&j->out))
+            half_row(j, row);
+        else
+            function_rows(j, row, 1, &sw_par_alone);
 }
 
 static void run_function(function_job *j)
 {
     const int64_t rows = j->out.type.shape.dim[0];
-    bool whole = is_whole(&j->out);
+    bool whole = is_whole(&j->out) && !swi_is_half(&j->out);
     for (int i = 0; i < j->n_in; i++)
         whole = whole && is_whole(&j->in[i]);
     if (whole) {
@@ -500,12 +530,12 @@ static double bound_of(const sw_launch *l)
         return DBL_MAX;
     for (strip s = {.l = l}; next_strip(&s);) {
         value_of(l, &s.z, &s.x);
-        most[1] =
-            sw_pointwise(l->isa)->largest(s.x.ptr, false, sw_type_elements(&s.x.type), l->par);
+        most[1] = sw_pointwise(l->isa)->largest(s.x.ptr, swi_is_half(&s.x),
+                                                sw_type_elements(&s.x.type), l->par);
         most[0] = sw_pointwise(l->isa)->largest(most, false, 2, &sw_par_alone);
     }
     bound *= (double)most[0];
-    return bound * (double)sw_pointwise(l->isa)->largest(swi_in(l, 1), false,
+    return bound * (double)sw_pointwise(l->isa)->largest(l->in[1].ptr, swi_is_half(&l->in[1]),
                                                          sw_type_elements(&factors[1]), l->par);
 }
 

@@ -66,8 +66,6 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix, bool state
 /* Operations of its products, and of all else. */
 void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint64_t *others);
 
-size_t swi_strips_bytes(const swi_strips_attrs *a, const sw_type *matrix); /* of a strip */
-
 /* Of UPDATE's operands those of tile_update from its check on begin here; without the bound, an
  * f64, where it is found inside. */
 enum { SWI_STRIPS_TILE = 2 };

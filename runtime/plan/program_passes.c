@@ -398,7 +398,8 @@ static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi
 }
 
 /* Strips where model and arena take a twentieth less or more, or where the arena gets low
- * enough for the limit: what is packed again for each strip costs 3 to 9 % of a step. */
+ * enough for the limit: what is packed again for each strip costs 3 to 9 % of a step. In bf16
+ * as many numbers are half of the bytes. */
 static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec *exec,
                                    swi_order *order)
 {
@@ -406,7 +407,9 @@ static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec 
     if (swi_target_of(exec)->opts.no_strips || !swi_may_strip(&p->trace, order, exec))
         return SW_OK;
     SW_TRY(arrange_as(p, (arrangement){parts, true}, exec, order));
-    const bool lower = p->height < whole && whole - p->height >= (p->model_bytes + whole) / 20;
+    const size_t share = swi_target_of(exec)->opts.compute == SW_BF16 ? 40 : 20;
+    const bool lower =
+        p->height < whole && whole - p->height >= (p->model_bytes + whole) / share;
     return lower || (whole > p->limit && p->height <= p->limit)
                ? SW_OK
                : arrange(p, parts, exec, order);

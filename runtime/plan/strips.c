@@ -495,6 +495,20 @@ static bool find_update(const session *s, group *g)
     return g->at[SLOPE] != SWI_NONE;
 }
 
+/* Strips have the type of z: is all that lies in them of it? A loss takes float32 alone. */
+static bool is_of_one_type(const session *s, const group *g)
+{
+    const sw_dtype dtype = operand(s, node_at(s, g->at[FUNCTION]), 0)->type.dtype;
+    bool same =
+        dtype == SW_F32 || g->kind == SWI_STRIPS_PRODUCT || g->kind == SWI_STRIPS_UPDATE;
+    for (int m = FUNCTION; m <= SLOPE; m += SLOPE - FUNCTION) {
+        const swi_node *node = g->at[m] != SWI_NONE ? node_at(s, g->at[m]) : NULL;
+        for (uint32_t i = 0; node != NULL && i < node->n_in + node->n_out; i++)
+            same = same && operand(s, node, i)->type.dtype == dtype;
+    }
+    return same;
+}
+
 /* The group of the function at `at`, if it has one that may be joined. */
 static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
 {
@@ -505,15 +519,12 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
         g->at[m] = SWI_NONE;
     g->at[FUNCTION] = at;
     if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous ||
-        operand(s, f, f->n_in)->type.dtype != SW_F32 || /* bf16 goes in pieces */
         swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape, false) == 0 ||
         !find_readers(s, g, &how))
         return false;
     const swi_node *reader = node_at(s, g->at[READER]);
     switch (how) {
     case SWI_READS_PRODUCT:
-        if (reader->scratch != SWI_NONE)
-            return false;
         break;
     case SWI_READS_LOSS:
         g->kind = SWI_STRIPS_LOSS;
@@ -537,7 +548,7 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
     for (uint32_t i = 0; g->kind == SWI_STRIPS_UPDATE && i < reader->n_out; i++)
         state8 |= operand(s, reader, reader->n_in + i)->type.dtype == SW_U8;
     g->strip = swi_strips_size(g->kind, &operand(s, f, 0)->type.shape, state8);
-    return g->strip > 0 && may_join(s, g, last);
+    return g->strip > 0 && is_of_one_type(s, g) && may_join(s, g, last);
 }
 
 /* ---- joining ----------------------------------------------------------------------------- */
