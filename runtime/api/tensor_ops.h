@@ -88,26 +88,27 @@ SW_API sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_va
 SW_API sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads,
                              int causal, float scale);
 
-/* Attention with options; opts must be given.
+/* Attention with options; opts must be given. It keeps what sw_attention keeps, first and past;
+ * sw_attention is the case without heads_kv, first and past.
  *
- * heads     of q, at least 1
- * heads_kv  of k and v, which then are (batch, keys, heads_kv * size) and (batch, keys,
- * heads_kv * value size): divides heads; 0: heads. Head h of q reads head h / (heads /
- * heads_kv). They are never repeated in memory; their gradients are sums over the heads of q
- * that read them, in the order of these heads causal    query i sees the keys up to past + i
- * scale     0: 1 / sqrt(size)
- * first     I32 (batch, queries), 0 or more, with causal: query i sees the keys first[i] to
- * past
- *           + i, its own at least: a larger number counts as past + i. Rows of several
- * documents name the key where the document of each query begins; the result of a document then
- *           has the bits that it has alone. {0}: all 0
- * past      I32, one number, with causal: keys before that of query 0, 0 to keys - queries. k
- * and v may be a cache that is longer than what it holds: keys that no query sees are not read,
- * so one plan serves every token. {0}: 0
+ * heads, of q: at least 1. heads_kv, of k and v, which are (batch, keys, heads_kv * size) and
+ * (batch, keys, heads_kv * value size): it divides heads; 0: heads. Head h of q reads head
+ * h / (heads / heads_kv). They are never repeated in memory; their gradients are sums over the
+ * heads of q that read them, in the order of these heads.
  *
- * Keeps what sw_attention keeps, first and past. In a run on the CPU numbers of first and past
- * that are out of range are SW_INVALID; on a card a negative first is 0 and past is the nearest
- * that may be. sw_attention is the case without heads_kv, first and past. */
+ * causal: query i sees the keys up to past + i. scale 0: 1 / sqrt(size).
+ *
+ * first, I32 (batch, queries), 0 or more, with causal: query i sees the keys first[i] to
+ * past + i, its own at least: a larger number counts as past + i. Rows of several documents
+ * name the key where the document of each query begins; the result of a document then has the
+ * bits that it has alone. {0}: all 0.
+ *
+ * past, I32, one number, with causal: keys before that of query 0, 0 to keys - queries. k and v
+ * may be a cache that is longer than what it holds: keys that no query sees are not read, so
+ * one plan serves every token. {0}: 0.
+ *
+ * In a run on the CPU numbers of first and past that are out of range are SW_INVALID; on a card
+ * a negative first is 0 and past is the nearest that may be. */
 typedef struct {
     size_t size;
     int heads, heads_kv; /* heads_kv 0: heads */
@@ -120,21 +121,19 @@ SW_API sw_value sw_attention_with(sw_ctx *ctx, sw_value q, sw_value k, sw_value 
 
 /* Rotary positions (Su et al. 2021), half split as transformers has them. Of each head of x
  * (batch, rows, heads * size), size even and at most 512, numbers i and i + size / 2 are turned
- * by the angle position * frequency i:
+ * by the angle position * frequency i: the first becomes x[i] cos - x[i + size / 2] sin, the
+ * other x[i + size / 2] cos + x[i] sin. It keeps the positions: its gradient is turned
+ * backwards, in its place. opts NULL: all defaults.
  *
- *     y[i] = x[i] cos - x[i + size / 2] sin,  y[i + size / 2] = x[i + size / 2] cos + x[i] sin
+ * positions, I32 (batch, rows): any numbers. theta, 1 or more, 0: 10,000: frequency i is
+ * 1 / theta^(2 i / size). Frequencies and angles are float32 numbers, as transformers computes
+ * them; cos and sin have the same bits on every machine.
  *
- * positions  I32 (batch, rows), any numbers
- * theta      frequency i is 1 / theta^(2 i / size); 1 or more; 0: 10,000
- * rule       SW_ROTARY_LLAMA3 (Llama 3.1, "llama3" of config.json): a frequency with a
- * wavelength above original_context / low_freq_factor is divided by factor, one below
- *            original_context / high_freq_factor stays, those between are mixed of both. All
- * four must be given: factor 1 or more, 0 < low_freq_factor < high_freq_factor,
- *            original_context 1 or more. With SW_ROTARY_DEFAULT they must be 0
- *
- * Frequencies and angles are float32 numbers, as transformers computes them; cos and sin have
- * the same bits on every machine. Keeps the positions: its gradient is turned backwards, in its
- * place. opts NULL: all defaults. */
+ * rule SW_ROTARY_LLAMA3 (Llama 3.1, "llama3" of config.json): a frequency with a wavelength
+ * above original_context / low_freq_factor is divided by factor, one below original_context /
+ * high_freq_factor stays, those between are mixed of both. All four must be given: factor 1 or
+ * more, 0 < low_freq_factor < high_freq_factor, original_context 1 or more. With
+ * SW_ROTARY_DEFAULT they must be 0. */
 typedef enum { SW_ROTARY_DEFAULT, SW_ROTARY_LLAMA3 } sw_rotary_rule;
 typedef struct {
     size_t size;

@@ -324,9 +324,10 @@ static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *in
 {
     const sw_type *t = type_of(info, i);
     const bool in = i < info->n_in, half = t->dtype == SW_BF16;
+    const bool master = t->dtype == SW_F32 && t->shape.rank > 1 &&
+                        swi_op_traits_of(op)->halves != SWI_HALVES_ALIKE;
     const bool factor = p->queue != NULL && has_factors(op, grad, info) && in &&
-                        (half || (t->dtype == SW_F32 && t->shape.rank > 1)) &&
-                        (op != SW_OP_tile_update || i < 2);
+                        (half || master) && (op != SW_OP_tile_update || i < 2);
     const bool bias = op == SW_OP_linear && grad < 0 && info->n_in > 2;
     const bool rounded =
         !in && half && !bias && (info->accumulate >> (i - info->n_in) & 1u) == 0;

@@ -419,7 +419,8 @@ static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, 
     for (int k = 0; k < d->n_operands; k++) {
         const int i = d->operands[k] & 0xff, kind = d->operands[k] & 0xf00;
         const bool half = kind == SW_IN(0) ? half_in(c->id, i) : half_out(c->id, c->desc, i);
-        *halves |= (uint32_t)half << r->n_in;
+        if (kind != SW_IN(0) || i < f->n_in)
+            *halves |= (uint32_t)half << r->n_in;
         if (kind == SW_IN(0)) {
             if (i < f->n_in)
                 r->in[r->n_in++] = f->in[i];
