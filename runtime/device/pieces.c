@@ -598,10 +598,11 @@ sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue
     job j = {&l, &p, leaves ? desc->unread(&info, l.grad) : 0, {SW_OK}};
     for (int pass = 0; pass < 2; pass++) {
         for (int i = pass * l.n_in; i < p.n; i++) {
+            if (p.parts[i].cut || p.parts[i].bytes == 0 || operand(&l, i)->ptr == NULL ||
+                (pass == 0 && !is_read(&j, i)))
+                continue;
             sw_buffer whole = given(&j, i, NULL, 0, 0);
-            if (!p.parts[i].cut && p.parts[i].bytes > 0 && whole.ptr != NULL &&
-                (pass == 1 || is_read(&j, i)))
-                SW_TRY(move(&j, i, 0, 0, &whole, l.par, pass == 1));
+            SW_TRY(move(&j, i, 0, 0, &whole, l.par, pass == 1));
         }
         if (pass == 0 && p.slots > 1)
             l.par->run(l.par, run_slot, &j, p.slots);

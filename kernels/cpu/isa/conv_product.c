@@ -162,11 +162,12 @@ static void weights_part(void *arg, int part)
 static void product_part(void *arg, int part)
 {
     const product_job *j = arg;
-    float *packed = j->scratch + (int64_t)part * j->in_c * j->strip;
+    const bool half = j->half.order != SW_ORDER_NONE; /* it may have no scratch */
+    float *packed = half ? NULL : j->scratch + (int64_t)part * j->in_c * j->strip;
     const int64_t last = vpiece(j->units, 1, part + 1, j->slots);
     for (int64_t u = vpiece(j->units, 1, part, j->slots); u < last; u++) {
         const int64_t image = u / j->strips, at = u % j->strips * j->strip;
-        if (j->half.order != SW_ORDER_NONE) {
+        if (half) {
             sw_gemm g = j->half;
             g.b = swi_element(j->x, image * g.k * j->size + at, g.b_half);
             g.c = swi_element(j->y, image * g.m * j->size + at, g.c_half);
