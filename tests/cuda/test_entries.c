@@ -281,7 +281,9 @@ static void round_buffer(sw_buffer *b, size_t shift)
     type.dtype = SW_BF16;
     int64_t n = 1; /* places that it reaches */
     for (int i = 0; i < type.shape.rank; i++)
-        n = type.shape.dim[i] == 0 ? 0 : n + (type.shape.dim[i] - 1) * b->stride[i];
+        n += (type.shape.dim[i] - 1) * b->stride[i];
+    if (sw_type_elements(&type) == 0)
+        n = 0;
     uint16_t *to = sw_entry_block((size_t)n * sizeof *to, shift * sizeof *to);
     for (int64_t i = 0; i < n; i++)
         to[i] = sw_bf16_round(((const float *)b->ptr)[i]);
