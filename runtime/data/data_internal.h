@@ -6,6 +6,7 @@
 #include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "runtime/data/documents.h"
 #include "runtime/stepwell.h"
 
 #define SWI_MAX_FIELDS 4
@@ -38,6 +39,8 @@ struct sw_dataset {
     size_t names_bytes; /* of that block: pointers, then what they point to */
     size_t name_bytes;
     char *name;
+    swi_documents_info documents;
+    int32_t *counts; /* of each row of documents, SW_HEAP_DATASETS; else NULL */
 };
 
 /* Where sample i of a field begins, in an epoch with its first sample at element `place`. */

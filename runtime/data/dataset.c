@@ -88,6 +88,9 @@ void swi_dataset_release(const sw_dataset *shared)
     for (int i = 0; i < dataset->n_fields; i++)
         sw_heap_free(dataset->field[i].block, SW_HEAP_DATASETS, dataset->field[i].bytes);
     sw_heap_free(dataset->names, SW_HEAP_DATASETS, dataset->names_bytes);
+    if (dataset->counts != NULL)
+        sw_heap_free(dataset->counts, SW_HEAP_DATASETS,
+                     (size_t)dataset->n * sizeof *dataset->counts);
     sw_heap_free(dataset->name, SW_HEAP_DATASETS, dataset->name_bytes);
     sw_handle_give(dataset, SW_HANDLE_DATASET, sizeof *dataset);
 }

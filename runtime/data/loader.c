@@ -358,6 +358,26 @@ sw_status sw_loader_seek(sw_loader *l, uint64_t epoch, int64_t batch)
     return SW_OK;
 }
 
+/* The order of an epoch is the filler's until it was made; then it stays until the next one,
+ * which the caller begins. */
+int64_t swi_loader_counted(sw_loader *l, int64_t batch, int64_t n)
+{
+    const int32_t *counts = l->dataset->counts;
+    const int64_t most = l->n_all * l->batch, past = (batch + n) * l->batch;
+    int64_t sum = 0;
+    SW_ASSERT(counts != NULL && l->begun && batch >= 0 && n >= 0);
+    pthread_mutex_lock(&l->mutex);
+    while (!l->ordered && l->busy)
+        pthread_cond_wait(&l->done, &l->mutex);
+    if (!l->ordered)
+        make_order(l);
+    l->ordered = true;
+    pthread_mutex_unlock(&l->mutex);
+    for (int64_t i = batch * l->batch; i < past && i < most && i < l->dataset->n; i++)
+        sum += counts[sample_at(l, i)];
+    return sum;
+}
+
 /* `begun`, `epoch` and `given` are written by the caller's thread alone, so no lock is needed,
  * and a child of a fork can ask too. */
 sw_status sw_loader_position(const sw_loader *l, uint64_t *epoch, int64_t *batch)

@@ -29,4 +29,9 @@ bool swi_loader_begun(const sw_loader *loader);
 /* Reads all samples once, for their hash. The loader lives. */
 SW_MUST_USE sw_status swi_loader_identify(const sw_loader *loader, swi_loader_identity *out);
 
+/* The tokens that count in `n` batches from `batch` on, of this epoch and of all that share its
+ * batches (sw_loader_opts.of); batches past the last have none. The data are documents, and an
+ * epoch was begun. */
+int64_t swi_loader_counted(sw_loader *loader, int64_t batch, int64_t n);
+
 #endif

@@ -6,12 +6,13 @@
 #include "runtime/data/data_internal.h"
 #include "runtime/stepwell.h"
 
-typedef struct {
+typedef struct swi_reader_opts {
     bool shapes_only;       /* as much is read as tells how many samples there are, and how one
                                looks */
     size_t unpack_bytes;    /* of a compressed file; 0: the library's bound */
     int64_t context;        /* of a text: tokens of a sample; 0: the library's */
     const sw_csv_opts *csv; /* of a table */
+    int64_t n_ids;          /* of documents: ids are below it; 0: any */
     const char *vocabulary; /* file of the tokens' names; NULL: none */
     const char *test_path;  /* the part for testing; NULL: of the same source */
     double test_share;      /* of the samples; 0: the library's */

@@ -321,7 +321,8 @@ static int load(es_run *r)
     r->job.quiet = r->opts.quiet;
     if (!r->on_environment) {
         CLI_TRY(job_decodes(&r->opts.job) ? look_at_data(r) : CLI_GO);
-        return job_load(&r->job, false);
+        CLI_TRY(job_load(&r->job, false));
+        return job_refuse_documents(&r->job, "es");
     }
     es_episodes_describe(r);
     const tool_net_opts net = job_net_opts(&r->job);

@@ -39,8 +39,9 @@ typedef struct {
     eval_measured measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
     uint64_t *counts;          /* (classes, classes); NULL: nothing is counted */
     size_t counts_bytes;
-    double loss;         /* mean over `rows`; not of predict */
+    double loss;         /* mean over `weight`; not of predict */
     int64_t right, rows; /* right: of classes */
+    int64_t weight;      /* rows, or tokens of documents that count */
     uint64_t warm_runs, allocations, wall_ns;
 } evaluation;
 
@@ -72,7 +73,7 @@ static bool eval_has_classes(const evaluation *e)
 
 static bool eval_is_language(const evaluation *e)
 {
-    return e->job.net.task == TOOL_PREDICT;
+    return e->job.net.task == TOOL_PREDICT || e->job.net.task == TOOL_DOCUMENTS;
 }
 
 /* The name of class k, cleaned for people: its number where it has none. Returns `to`. */
@@ -425,6 +426,8 @@ static void eval_print_text(const evaluation *e)
                e->allocations == 1 ? "" : "s");
     putchar('\n');
     printf("\nloss        %.4f\n", e->loss);
+    if (e->job.net.task == TOOL_DOCUMENTS)
+        printf("tokens      %s that count\n", cli_digits((uint64_t)e->weight).text);
     if (eval_is_language(e)) {
         printf("perplexity  %.4f\n", exp(e->loss));
         printf("bits        %.4f for each token\n", e->loss / log(2.0));
@@ -533,6 +536,8 @@ static void eval_put_json(sw_json *json, evaluation *e)
     sw_json_put_i64(json, "threads", o->threads);
     SW_JSON_PUT(json, o, precision, bf16_order);
     sw_json_put_f64(json, "loss", e->loss);
+    if (e->job.net.task == TOOL_DOCUMENTS)
+        sw_json_put_i64(json, "tokens", e->weight);
     if (eval_is_language(e)) {
         sw_json_put_f64(json, "perplexity", exp(e->loss));
         sw_json_put_f64(json, "bits_per_token", e->loss / log(2.0));
@@ -1018,9 +1023,11 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     if (eval_has_classes(e))
         SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
     /* As `train` weighs its batches, so that both say the same loss to the bit. */
+    const int64_t weight = job_weight(&e->job, inputs);
     e->loss = e->rows == 0 ? loss
-                           : (e->loss * (double)e->rows + loss * (double)rows) /
-                                 (double)(e->rows + rows);
+                           : (e->loss * (double)e->weight + loss * (double)weight) /
+                                 (double)(e->weight + weight);
+    e->weight += weight;
     e->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
     if (e->counts == NULL)
         return SW_OK;

@@ -146,7 +146,9 @@ tool_net_opts job_net_opts(const job *j)
     tool_net_opts net =
         SW_INIT(.model = o->kind, .settings = o->settings, .data = j->train.info,
                 .pixels = j->normal.pixels, .augment = job_augment(o), .clip = (float)o->clip,
-                .accumulate = o->accumulate > 1, .knobs = o->knobs,
+                .accumulate = o->accumulate > 1 ||
+                              (j->shards > 0 && tool_task_of(&j->train.info) == TOOL_DOCUMENTS),
+                .knobs = o->knobs,
                 .optimizer = {.size = sizeof net.optimizer,
                               .lr = (float)o->lr,
                               .weight_decay = (float)o->weight_decay,

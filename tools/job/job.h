@@ -199,6 +199,13 @@ const char *job_precision_words(const job *j);
  * read as tells how many samples there are and how one looks (IDX files whole). Exit status or
  * CLI_GO; the error is printed. */
 int job_load(job *j, bool shapes_only);
+/* How much a batch counts in a mean over several: its rows, or of documents the tokens that
+ * count. */
+int64_t job_weight(const job *j, const sw_array *inputs);
+/* CLI_USAGE where the data are documents, of which `who` has no scores. */
+int job_refuse_documents(const job *j, const char *who);
+/* Of documents, what was read and how it was packed, in lines for people; nothing of others. */
+void job_tell_documents(const job *j, FILE *to);
 /* A data set in two parts, drawn once and for all: --seed changes a run, not its data. */
 SW_MUST_USE sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first,
                                 job_data *second);

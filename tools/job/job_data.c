@@ -308,6 +308,55 @@ int job_load(job *j, bool shapes_only)
     return job_normalise(j, shapes_only);
 }
 
+int64_t job_weight(const job *j, const sw_array *inputs)
+{
+    const int64_t rows = inputs[0].shape.dim[0];
+    int64_t counted = 0;
+    if (tool_task_of(&j->train.info) != TOOL_DOCUMENTS)
+        return rows;
+    const int32_t *labels = inputs[1].data;
+    for (int64_t i = 0; i < rows * inputs[1].shape.dim[1]; i++)
+        counted += labels[i] != SWI_NOT_COUNTED;
+    return counted;
+}
+
+int job_refuse_documents(const job *j, const char *who)
+{
+    if (tool_task_of(&j->train.info) != TOOL_DOCUMENTS)
+        return CLI_GO;
+    return cli_error(
+        CLI_USAGE,
+        "--data %s is not there for %s, whose scores weigh rows and not the tokens "
+        "that count: stepwell train takes it",
+        j->opts->data, who);
+}
+
+void job_tell_documents(const job *j, FILE *to)
+{
+    static const char *const names[] = {"training", "testing"};
+    for (int i = 0; i < 2; i++) {
+        const sw_dataset *set = (i == 0 ? &j->train : &j->test)->set;
+        const swi_documents_info d = swi_dataset_documents(set);
+        const double all = (double)d.rows * (double)d.context;
+        if (d.context == 0)
+            continue;
+        fprintf(to,
+                "%s: %s documents, %s tokens, %s of them count; %s rows of %s, %.2f %% of "
+                "them empty",
+                names[i], cli_digits((uint64_t)d.documents).text,
+                cli_digits((uint64_t)d.tokens).text, cli_digits((uint64_t)d.counted).text,
+                cli_digits((uint64_t)d.rows).text, cli_digits((uint64_t)d.context).text,
+                100.0 * (all - (double)d.tokens) / all);
+        if (d.cut > 0)
+            fprintf(to, "; %s longer than that and cut, by %s tokens",
+                    cli_digits((uint64_t)d.cut).text, cli_digits((uint64_t)d.cut_tokens).text);
+        if (d.passed_over > 0)
+            fprintf(to, "; %s without a token that counts passed over",
+                    cli_digits((uint64_t)d.passed_over).text);
+        fputc('\n', to);
+    }
+}
+
 int job_validation_check(double share)
 {
     if (share > 0.0 && share < 1.0)

@@ -229,8 +229,9 @@ sw_status job_file_load(job *j, bool test, bool shapes_only)
     const swi_reader_opts opts =
         SW_INIT(.images = &images, .unlabelled = j->opts->unlabelled,
                 .shapes_only = shapes_only, .unpack_bytes = j->opts->data_limit,
-                .context = j->opts->settings.context, .csv = &csv, .vocabulary = j->opts->vocab,
-                .test_path = csv.test_path, .test_share = csv.test_share, .seed = csv.seed);
+                .context = j->opts->settings.context, .n_ids = j->opts->settings.vocabulary,
+                .csv = &csv, .vocabulary = j->opts->vocab, .test_path = csv.test_path,
+                .test_share = csv.test_share, .seed = csv.seed);
     if (r->part != NULL)
         return r->part(test ? &j->test.set : &j->train.set, path, test, &opts);
     return test ? SW_OK /* both parts came from one file */
@@ -346,17 +347,18 @@ sw_status job_note(const job *j, sw_model *model)
         snprintf(text, sizeof text, "%s %s", j->opts->precision, j->opts->bf16_order);
         SW_TRY(sw_model_note(model, JOB_PRECISION_KEY, text));
     }
-    if (info->n_fields != 2)
+    const tool_task task = tool_task_of(info);
+    if (info->n_fields != 2 && task != TOOL_DOCUMENTS)
         return SW_OK;
     snprintf(text, sizeof text, "%s ", sw_dtype_name(info->field[0].dtype));
     write_shape(text, sizeof text, &info->field[0].shape);
     if (j->opts->standardise)
         memcpy(text + strlen(text), STANDARDISED, sizeof STANDARDISED);
     SW_TRY(sw_model_note(model, FEATURES, text));
-    if (tool_task_of(info) == TOOL_CLASSIFY) {
+    if (task == TOOL_CLASSIFY) {
         snprintf(text, sizeof text, "classes %" PRId64, info->n_classes);
         write_names(text, sizeof text, info);
-    } else if (tool_task_of(info) == TOOL_PREDICT) {
+    } else if (task == TOOL_PREDICT || task == TOOL_DOCUMENTS) {
         const size_t bytes = sizeof text;
         const int used = snprintf(text, bytes, IDS "%" PRId64, info->n_classes);
         if (j->opts->settings.vocabulary > info->n_classes)

@@ -34,13 +34,17 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
 
 static sw_value loss(sw_ctx *ctx, const tool_net *net)
 {
-    return gpt_net_loss(ctx, net->own, sw_input(ctx, 0), sw_input(ctx, 1));
+    const sw_value ids = sw_input(ctx, 0), labels = sw_input(ctx, 1);
+    return net->task == TOOL_DOCUMENTS
+               ? gpt_net_documents_loss(ctx, net->own, ids, labels, sw_input(ctx, 2),
+                                        sw_input(ctx, 3))
+               : gpt_net_loss(ctx, net->own, ids, labels);
 }
 
 const tool_model tool_gpt = {
     .name = "gpt",
-    .about = "transformer over text:FILE or tokens:FILE",
-    .learns = TOOL_PREDICT,
+    .about = "transformer over text:FILE, tokens:FILE or ids:FILE",
+    .learns = TOOL_PREDICT | TOOL_DOCUMENTS,
     .optimizer = "adamw",
     .lr = 0.002f,
     .takes = {[TOOL_LAYERS] = "4",

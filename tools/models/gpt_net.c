@@ -79,7 +79,7 @@ void gpt_net_declare(gpt_net *net, sw_model *model, const gpt_shape *shape)
 
 /* x + attention of the normed x */
 static sw_value attend(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_value x,
-                       sw_shape sequence)
+                       sw_shape sequence, sw_value first)
 {
     const int64_t width = net->shape.width;
     sw_value part[3] = {{0, 0}, {0, 0}, {0, 0}};
@@ -87,24 +87,30 @@ static sw_value attend(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_v
     sequence.dim[2] = 3 * width;
     if (sw_split(ctx, sw_reshape(ctx, y, sequence), width, -1, part, 3) != 3)
         return x;
-    y = sw_attention(ctx, part[0], part[1], part[2], (int)net->shape.heads, 1, 0.0f);
+    const sw_attention_opts opts =
+        SW_OPTS(sw_attention_opts, .heads = (int)net->shape.heads, .causal = 1, .first = first);
+    y = sw_attention_with(ctx, part[0], part[1], part[2], &opts);
     y = sw_reshape(ctx, y, (sw_shape){2, {-1, width}});
     y = sw_dropout(ctx, sw_apply_linear(ctx, b->out, y), net->shape.dropout);
     return sw_add(ctx, x, y);
 }
 
-sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
+/* positions {0}: 0, 1, 2...; first {0}: each row is one document. */
+static sw_value features_of(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value positions,
+                            sw_value first)
 {
     const int64_t width = net->shape.width;
     const sw_shape sequence = {3, {sw_dim(ctx, ids, 0), sw_dim(ctx, ids, 1), width}};
-    const sw_value places = sw_slice(ctx, sw_use(ctx, net->places), 0, 0, sequence.dim[1]);
+    const sw_value table = sw_use(ctx, net->places);
+    const sw_value places = positions.id != 0 ? sw_embedding_op(ctx, positions, table)
+                                              : sw_slice(ctx, table, 0, 0, sequence.dim[1]);
     sw_value x = sw_add(ctx, sw_apply_embedding(ctx, net->tokens, ids), places);
     x = sw_dropout(ctx, sw_reshape(ctx, x, (sw_shape){2, {-1, width}}), net->shape.dropout);
     for (int64_t i = 0; i < net->shape.layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "block%lld", (long long)(i + 1));
         sw_scope_begin(ctx, name);
-        x = attend(ctx, net, &net->block[i], x, sequence);
+        x = attend(ctx, net, &net->block[i], x, sequence, first);
         /* x + the two layers after the normed x */
         sw_value y = sw_apply_linear(ctx, net->block[i].up,
                                      sw_apply_layer_norm(ctx, net->block[i].norm2, x));
@@ -115,11 +121,24 @@ sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
     return sw_apply_layer_norm(ctx, net->norm, x);
 }
 
+sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
+{
+    return features_of(ctx, net, ids, (sw_value){0, 0}, (sw_value){0, 0});
+}
+
 sw_value gpt_net_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value next)
 {
     const sw_value x = gpt_net_features(ctx, net, ids);
     const sw_value labels = sw_reshape(ctx, next, (sw_shape){1, {-1}}), none = {0, 0};
     return sw_linear_ce(ctx, x, sw_use(ctx, net->tokens.weight), none, labels);
+}
+
+sw_value gpt_net_documents_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value labels,
+                                sw_value positions, sw_value first)
+{
+    const sw_value x = features_of(ctx, net, ids, positions, first), none = {0, 0};
+    return sw_linear_ce_with(ctx, x, sw_use(ctx, net->tokens.weight), none,
+                             sw_reshape(ctx, labels, (sw_shape){1, {-1}}), 0.0f, -100);
 }
 
 sw_value gpt_net_logits(sw_ctx *ctx, const gpt_net *net, sw_value ids)

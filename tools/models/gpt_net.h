@@ -35,6 +35,10 @@ void gpt_net_declare(gpt_net *net, sw_model *model, const gpt_shape *shape);
 sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids);
 /* The mean cross-entropy of each id's successor in `next`, of the shape of `ids`. */
 sw_value gpt_net_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value next);
+/* The same of documents in rows: positions and first as sw_attention_with has them, I32 of the
+ * shape of `ids`; labels of -100 do not count. */
+sw_value gpt_net_documents_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value labels,
+                                sw_value positions, sw_value first);
 /* (batch * n, vocabulary) */
 sw_value gpt_net_logits(sw_ctx *ctx, const gpt_net *net, sw_value ids);
 

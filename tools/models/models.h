@@ -47,7 +47,9 @@ typedef struct {
 typedef enum {
     TOOL_CLASSIFY = 1, /* field 1 is a class: an integer for each sample */
     TOOL_REGRESS = 2,  /* field 1 is F32: numbers for each sample */
-    TOOL_PREDICT = 4   /* fields 0 and 1 are ids of one shape: each id and the one after it */
+    TOOL_PREDICT = 4,  /* fields 0 and 1 are ids of one shape: each id and the one after it */
+    TOOL_DOCUMENTS = 8 /* the same of documents in rows, with labels that do not count (-100);
+                          fields 2 and 3: positions, and where a document begins */
 } tool_task;
 
 /* The data of `--data synthetic` for a model. */
@@ -175,7 +177,7 @@ SW_MUST_USE sw_status tool_net_digits(tool_net_opts *opts, const char *model);
 void tool_net_step(sw_ctx *ctx, void *net);
 /* A micro-batch whose gradients wait for those of the step's last one, which tool_net_step
  * takes: made for training alone, with `accumulate`. tool_net_share() goes before each of them:
- * the rows of the micro-batch by those of the step. */
+ * the rows of the micro-batch by those of the step, or the tokens that count by theirs. */
 void tool_net_micro_step(sw_ctx *ctx, void *net);
 void tool_net_share(tool_net *net, double share);
 

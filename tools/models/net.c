@@ -6,6 +6,8 @@
 tool_task tool_task_of(const sw_dataset_info *data)
 {
     const sw_array *target = &data->field[1];
+    if (data->n_fields == 4)
+        return TOOL_DOCUMENTS;
     if (target->dtype == SW_F32)
         return TOOL_REGRESS;
     return target->shape.rank == 0 ? TOOL_CLASSIFY : TOOL_PREDICT;
@@ -178,7 +180,10 @@ sw_status tool_net_own(tool_net *net, size_t bytes)
 
 static const char *task_name(tool_task task)
 {
-    return task == TOOL_CLASSIFY ? "classes" : task == TOOL_REGRESS ? "numbers" : "sequences";
+    return task == TOOL_CLASSIFY  ? "classes"
+           : task == TOOL_REGRESS ? "numbers"
+           : task == TOOL_PREDICT ? "sequences"
+                                  : "documents";
 }
 
 /* Can a model, with settings of its own, learn what these data have? */

@@ -690,6 +690,8 @@ int tool_plan(int argc, char **argv)
         if (o.job.batch.at[i] > j.limited[0])
             j.limited[0] = j.limited[1] = o.job.batch.at[i];
     int status = job_load(&j, true);
+    if (status == CLI_GO && !o.json && !o.quiet)
+        job_tell_documents(&j, stderr);
     if (status == CLI_GO)
         status = plan_compares(&o) ? plan_methods(&o, &j) : plan_all(&o, &j);
     job_unload(&j);

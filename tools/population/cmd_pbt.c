@@ -359,6 +359,7 @@ static int prepare(pop *p)
         p->largest_batch > 0 ? p->largest_batch : p->opts.job.batch.at[0];
     CLI_TRY(job_load(&p->job, false));
     const pop_opts *o = &p->opts;
+    CLI_TRY(job_refuse_documents(&p->job, "members"));
     p->classes = tool_task_of(&p->job.train.info) == TOOL_CLASSIFY;
     p->by_loss = o->metric != NULL ? strcmp(o->metric, "loss") == 0 : !p->classes;
     p->minimize = p->by_loss;

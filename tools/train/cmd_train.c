@@ -251,6 +251,8 @@ static int prepare(train *t)
     t->job.quiet = t->opts.quiet;
     t->job.limited[0] = t->job.limited[1] = t->job.batch;
     CLI_TRY(job_load(&t->job, false));
+    if (!t->opts.quiet)
+        job_tell_documents(&t->job, stderr);
     CLI_TRY(train_ranks_normal(t));
     CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);

@@ -42,6 +42,7 @@ typedef struct {
 typedef struct {
     double loss;         /* mean */
     int64_t right, rows; /* right is 0 where there are no classes */
+    int64_t weight;      /* that the mean is over: rows, or tokens that count */
 } train_score;
 
 /* The bytes of a step: of each phase the highest peak of its runs, and the live bytes at its
@@ -69,14 +70,16 @@ typedef struct {
     bool there, first; /* first: of its program */
     job_which which;
     uint32_t micro; /* of its step */
-    int64_t rows;
+    int64_t rows, weight;
     train_score *score;
     train_step *step; /* NULL: a validation's */
 } train_flight;
 
 /* Where the loop is after a step. */
 typedef struct {
-    uint64_t step, epoch, epochs, epoch_steps, diverged, validations, best_step;
+    uint64_t step, epoch, epochs;
+    uint64_t epoch_steps; /* of documents their tokens that count */
+    uint64_t diverged, validations, best_step;
     uint64_t metrics_bytes;
     uint64_t
         rows_lost; /* the step of the first row that could not be written; 0: none is missing */
@@ -158,6 +161,8 @@ int train_check_files(const train_opts *opts);
 int train_check_writable(const train_opts *opts);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
+/* Whether tokens of documents count, and not rows. */
+bool train_has_documents(const train *t);
 /* With --members: all of it (tools/population/pop_turn.c). The exit status. */
 int pop_train(const train *t);
 /* All epochs, as far as they go. */
@@ -195,8 +200,8 @@ job_rank train_ranks_own(const train *t);
 bool train_ranks_skipped(const train *t);
 /* Was this process, or another rank? */
 bool train_interrupted(const train *t);
-/* Scores are means, weighted by rows. */
-void train_score_add(train_score *to, double loss, int64_t right, int64_t rows);
+/* Scores are means over what they weigh. */
+void train_score_add(train_score *to, double loss, int64_t right, int64_t rows, int64_t weight);
 
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);

@@ -3,6 +3,8 @@
  * metrics of a run are read when the next one has begun, and a step is reported then. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/data/documents.h"
+#include "runtime/data/loader.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
@@ -187,13 +189,14 @@ static void look_at_loss(train *t, double loss, uint64_t step)
 }
 
 /* One batch has the loss that its run said, to the bit. */
-void train_score_add(train_score *to, double loss, int64_t right, int64_t rows)
+void train_score_add(train_score *to, double loss, int64_t right, int64_t rows, int64_t weight)
 {
     to->loss = to->rows == 0 ? loss
-                             : (to->loss * (double)to->rows + loss * (double)rows) /
-                                   (double)(to->rows + rows);
+                             : (to->loss * (double)to->weight + loss * (double)weight) /
+                                   (double)(to->weight + weight);
     to->right += right;
     to->rows += rows;
+    to->weight += weight;
 }
 
 /* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
@@ -231,7 +234,7 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
     }
     if (f->step != NULL)
         f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
-    /* Weighted by its rows, so that a smaller batch counts as what it is. */
+    /* Weighted, so that a smaller batch counts as what it is. */
     double loss, accuracy = 0.0;
     train_score *to = f->score;
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
@@ -239,7 +242,7 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
         SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
     const int64_t right =
         llround(accuracy * (double)f->rows); /* a share of rows: whole again */
-    train_score_add(to, loss, right, f->rows);
+    train_score_add(to, loss, right, f->rows, f->weight);
     if (t->job.ranks != NULL && f->step != NULL)
         train_ranks_keep(t, f->micro, loss, right);
     return SW_OK;
@@ -286,7 +289,8 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
     const train_flight f =
         SW_INIT(.there = true, .first = m->runs == 0, .which = which,
-                .rows = inputs[0].shape.dim[0], .micro = micro, .score = score, .step = step);
+                .rows = inputs[0].shape.dim[0], .weight = job_weight(&t->job, inputs),
+                .micro = micro, .score = score, .step = step);
     args.run = micro;
     if (t->job.ranks != NULL && step != NULL) /* the number of the shard, in the step */
         args.run += (uint32_t)(swi_ranks_rank(t->job.ranks) * t->job.shards_here);
@@ -450,11 +454,24 @@ static int64_t rows_of_step(const train *t, int64_t first)
     return left < all ? left : all;
 }
 
+static int64_t batches_of_step(const train *t)
+{
+    return t->job.shards > 0 ? t->job.shards : t->opts.job.accumulate;
+}
+
 /* Its micro-batches; taken is less than rows where that was interrupted, and 0 at the end of
  * the epoch. A checkpoint is of whole steps, so with one a step that began comes to its end. */
 static sw_status run_step(train *t, train_step *s)
 {
     const bool whole = t->opts.job.checkpoint != NULL || t->job.ranks != NULL;
+    /* Of a micro-batch the mean is over its own tokens or rows, and of the step over all: its
+     * share is known before its first gradient. Shards are added and divided by their number.
+     */
+    const double all = train_has_documents(t) && t->job.net.accumulates
+                           ? (double)swi_loader_counted(t->train_loader, t->now.batches_taken,
+                                                        batches_of_step(t))
+                           : (double)s->rows;
+    const double shards = t->job.shards > 0 ? (double)t->job.shards : 1.0;
     for (uint32_t micro = 0;
          micro == 0 || (s->taken < s->rows && (whole || !cli_interrupted())); micro++) {
         const sw_array *inputs;
@@ -465,8 +482,8 @@ static sw_status run_step(train *t, train_step *s)
         const int64_t rows = inputs[0].shape.dim[0];
         s->taken += rows;
         s->which = s->taken >= s->rows ? select_job(t, JOB_TRAIN, inputs) : JOB_MICRO;
-        if (t->opts.job.accumulate > 1)
-            tool_net_share(&t->job.net, (double)rows / (double)s->rows);
+        if (t->job.net.accumulates)
+            tool_net_share(&t->job.net, shards * (double)job_weight(&t->job, inputs) / all);
         SW_TRY(run(t, s->which, inputs, micro, &s->score, s));
     }
     return train_ranks_step(t, s);
@@ -491,8 +508,10 @@ static sw_status tell(train *t, train_step *s, bool timed)
     s->there = false;
     t->told_ns = now;
     t->now.last_loss = s->score.loss;
-    t->now.epoch_sum += s->score.loss;
-    t->now.epoch_loss = t->now.epoch_sum / (double)++t->now.epoch_steps;
+    const uint64_t weight = train_has_documents(t) ? (uint64_t)s->score.weight : 1;
+    t->now.epoch_sum += s->score.loss * (double)weight;
+    t->now.epoch_steps += weight;
+    t->now.epoch_loss = t->now.epoch_sum / (double)t->now.epoch_steps;
     if (train_has_classes(t)) {
         t->now.epoch_right += s->score.right;
         t->now.epoch_rows += s->score.rows;
@@ -527,7 +546,7 @@ static sw_status next_step(train *t, bool *more)
     if (!*more)
         return SW_OK;
     s->there = true;
-    t->now.batches_taken += t->job.shards > 0 ? t->job.shards : t->opts.job.accumulate;
+    t->now.batches_taken += batches_of_step(t);
     t->now.step++;
     t->now.evaluated = t->now.averaged = false;
     return tell(t, t->flight.there ? before : s, true);

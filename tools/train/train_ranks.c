@@ -5,6 +5,7 @@
  * (runtime/ops/shards.c). The losses of a step are, too: all ranks have the same progress, and
  * decide alike. */
 #include "alloc/base/mem.h"
+#include "runtime/data/loader.h"
 #include "runtime/exec/exec.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
@@ -150,7 +151,12 @@ sw_status train_ranks_step(train *t, train_step *s)
             shard_score score;
             memcpy(&score, all + (size_t)k * each + sizeof of + (size_t)j * sizeof score,
                    sizeof score);
-            train_score_add(&s->score, score.loss, score.right, t->job.batch);
+            const int64_t shard = k * t->job.shards_here + j;
+            train_score_add(
+                &s->score, score.loss, score.right, t->job.batch,
+                train_has_documents(t)
+                    ? swi_loader_counted(t->train_loader, t->now.batches_taken + shard, 1)
+                    : t->job.batch);
         }
     }
     return SW_OK;
@@ -166,7 +172,8 @@ sw_status train_ranks_validate(train *t, const train_score *own, train_score *to
     for (int k = 0; k < swi_ranks_size(t->job.ranks); k++) {
         t->interrupted |= of[k].interrupted != 0;
         if (of[k].score.rows > 0)
-            train_score_add(to, of[k].score.loss, of[k].score.right, of[k].score.rows);
+            train_score_add(to, of[k].score.loss, of[k].score.right, of[k].score.rows,
+                            of[k].score.weight);
     }
     return SW_OK;
 }

@@ -37,6 +37,11 @@ bool train_has_classes(const train *t)
     return t->job.net.task == TOOL_CLASSIFY;
 }
 
+bool train_has_documents(const train *t)
+{
+    return t->job.net.task == TOOL_DOCUMENTS;
+}
+
 cli_text train_loss(double loss)
 {
     cli_text t;
