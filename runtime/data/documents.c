@@ -143,7 +143,7 @@ typedef struct {
     "each line must be {\"input_ids\": [...], \"labels\": [...]}, which ten lines of Python "  \
     "make (the guide: documents of ids)"
 
-/* What the window has of the line, or the next window. */
+/* The rest of the line in the window, or in the next one. */
 static sw_status more_of_line(sw_json_in *in)
 {
     lines *r = in->context;

@@ -7,7 +7,7 @@
 
 #define SWI_NOT_COUNTED (-100) /* the label of a token that does not count */
 
-/* What was read, and how it lies in rows. */
+/* The result of reading, and how it lies in rows. */
 typedef struct {
     int64_t documents, tokens, counted; /* packed; counted: labels in rows */
     int64_t rows, context;              /* context 0: no documents */
@@ -37,7 +37,7 @@ SW_MUST_USE sw_status swi_documents_split(swi_documents *documents, swi_document
                                           double share, uint64_t seed);
 /* Rows of the context, four fields of I32 (context): ids; labels, of each position the id after
  * it or SWI_NOT_COUNTED; positions, each from the beginning of its document; first, the place
- * in the row where the document begins. What is left of a row is id 0, not counted, and sees
+ * in the row where the document begins. The rest of a row is id 0, not counted, and sees
  * itself alone. A document lies in one row. With shapes_only there are no numbers. */
 SW_MUST_USE sw_status swi_documents_pack(const swi_documents *documents, bool shapes_only,
                                          sw_dataset **out);
