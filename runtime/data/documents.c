@@ -180,8 +180,8 @@ static bool take_digits(sw_json_in *in, int64_t *out)
     return true;
 }
 
-static sw_status bad_number(const sw_json_in *in, const lines *r, const char *key, uint32_t n,
-                            const char *must, const sw_json_number *got)
+static sw_status bad_number(const sw_json_in *in, const lines *r, const char *key,
+                            const numbers *to, const sw_json_number *got)
 {
     char text[40];
     if (got->whole)
@@ -189,17 +189,17 @@ static sw_status bad_number(const sw_json_in *in, const lines *r, const char *ke
                  (unsigned long long)got->magnitude);
     else
         snprintf(text, sizeof text, "%g", got->real);
-    SW_FAIL(SW_FORMAT, "%s: line %llu: number %lu of %s must be an id, 0 to %lld%s (got %s)",
-            in->path, (unsigned long long)r->line, (unsigned long)n + 1, key,
-            (long long)r->to->n_ids - 1, must, text);
+    SW_FAIL(SW_FORMAT, "%s: line %llu: number %lu of %s must be an id, 0 to %lld%s (got %s)%s",
+            in->path, (unsigned long long)r->line, (unsigned long)to->n + 1, key,
+            (long long)r->to->n_ids - 1, to == &r->labels ? ", or -100" : "", text,
+            r->to->n_ids < INT32_MAX
+                ? ": the model knows no others, so make the file with its own tokenizer"
+                : "");
 }
 
 static sw_status take_numbers(sw_json_in *in, lines *r, const char *key, numbers *to)
 {
     const bool labels = to == &r->labels;
-    const char *must = r->to->n_ids == INT32_MAX ? labels ? ", or -100" : ""
-                       : labels                  ? ", or -100: the model knows no others"
-                                                 : ": the model knows no others";
     bool more;
     int c;
     if (to->there)
@@ -227,7 +227,7 @@ static sw_status take_numbers(sw_json_in *in, lines *r, const char *key, numbers
         } else
             x.magnitude = (uint64_t)id;
         if ((id < 0 || id >= r->to->n_ids) && !(labels && id == SWI_NOT_COUNTED))
-            return bad_number(in, r, key, to->n, must, &x);
+            return bad_number(in, r, key, to, &x);
         if (to->n == INT32_MAX)
             return sw_json_bad(in, "a list that is too long");
         SW_TRY(sw_heap_reserve(&to->at, SW_HEAP_FILES, &to->room, to->n + 1, sizeof *to->at));

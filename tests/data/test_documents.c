@@ -344,16 +344,16 @@ SW_TEST("what is wrong in a line is said with its place")
         {"{\"input_ids\": [1, \"2\"]}\n", "line 1: column 19: input_ids must have ids alone"},
         {"{\"input_ids\": [1, [2]]}\n", "input_ids must have ids alone"},
         {"{\"input_ids\": [1, 2], \"labels\": [1, null]}\n", "labels must have ids and -100"},
-        {"\n{\"input_ids\": [1, -2]}\n",
-         "line 2: number 2 of input_ids must be an id, 0 to 99: the model knows no others (got "
-         "-2)"},
+        {"\n{\"input_ids\": [1, -2]}\n", "line 2: number 2 of input_ids must be an id, 0 to 99 "
+                                         "(got -2): the model knows no others, "
+                                         "so make the file with its own tokenizer"},
         {"{\"input_ids\": [1, 100]}\n", "number 2 of input_ids must be an id, 0 to 99"},
         {"{\"input_ids\": [1, 1.5]}\n", "(got 1.5)"},
         {"{\"input_ids\": [1, 3000000000]}\n", "(got 3000000000)"},
         {"{\"input_ids\": [1, 01]}\n", "a number that begins with 0"},
         {"{\"input_ids\": [1, 2], \"labels\": [1, 100]}\n",
-         "number 2 of labels must be an id, 0 to 99, or -100: the model knows no others (got "
-         "100)"},
+         "number 2 of labels must be an id, 0 to 99, or -100 (got 100): the model knows no "
+         "others"},
         {"{\"input_ids\": [1, 2], \"labels\": [1, -99]}\n", "(got -99)"},
         {"{\"input_ids\": [-100, 2]}\n", "(got -100)"},
         {"{\"input_ids\": [1, 2], \"labels\": [1]}\n",

@@ -131,12 +131,12 @@ def lines():
     words = f"--model gpt --context 64 --data ids:some.jsonl --test-share 0.1 --batch 4 --vocabulary 40"
     for command in (f"train {words} --steps 1", f"plan {words}"):
         said_there = run(command).err.splitlines()
-        check(said_there[0].startswith("training: 136 documents, ") and " rows of 64, " in said_there[0] and
-              said_there[0].endswith("; 1 longer than that and cut, by 36 tokens; 1 without a token that counts passed over"), said_there)
-        assert said_there[1].startswith("testing: 15 documents, ")
+        check(said_there[0].startswith("training: documents 136, tokens ") and " x 64 (" in said_there[0] and
+              said_there[0].endswith(" empty), cut to the context 1 (by 36 tokens), passed over 1 (no token counts)"), said_there)
+        assert said_there[1].startswith("testing: documents 15, tokens ")
     assert not run(f"plan {words} --quiet").err
     assert said(f"plan {words} --json")["data_bytes"] == 2 * 4 * 4 * 64 * 4
-    refused(f"plan {words.replace('40', '20')}", 3, "some.jsonl: line ", "must be an id, 0 to 19", "the model knows no others")
+    refused(f"plan {words.replace('40', '20')}", 3, "some.jsonl: line ", "must be an id, 0 to 19 (got ", "the model knows no others")
     refused(f"es {SHORT}".replace("--schedule constant", ""), 2, "is not there for es")
     refused(f"train {SHORT} --members 2", 2, "is not there for members")
     refused("train --data ids:short.jsonl", 2, "does not learn documents", "--model gpt takes these data")

@@ -340,18 +340,16 @@ void job_tell_documents(const job *j, FILE *to)
         const double all = (double)d.rows * (double)d.context;
         if (d.context == 0)
             continue;
-        fprintf(to,
-                "%s: %s documents, %s tokens, %s of them count; %s rows of %s, %.2f %% of "
-                "them empty",
+        fprintf(to, "%s: documents %s, tokens %s (%s count), rows %s x %s (%.2f %% empty)",
                 names[i], cli_digits((uint64_t)d.documents).text,
                 cli_digits((uint64_t)d.tokens).text, cli_digits((uint64_t)d.counted).text,
                 cli_digits((uint64_t)d.rows).text, cli_digits((uint64_t)d.context).text,
                 100.0 * (all - (double)d.tokens) / all);
         if (d.cut > 0)
-            fprintf(to, "; %s longer than that and cut, by %s tokens",
+            fprintf(to, ", cut to the context %s (by %s tokens)",
                     cli_digits((uint64_t)d.cut).text, cli_digits((uint64_t)d.cut_tokens).text);
         if (d.passed_over > 0)
-            fprintf(to, "; %s without a token that counts passed over",
+            fprintf(to, ", passed over %s (no token counts)",
                     cli_digits((uint64_t)d.passed_over).text);
         fputc('\n', to);
     }
