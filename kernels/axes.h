@@ -63,9 +63,10 @@ typedef struct {
     void (*dropout)(float *y, const float *x, const sw_drop *d, bool accumulate,
                     const sw_par *par);
 
-    /* y (ids, width): rows of table (rows, width). Ids are in 0..rows-1. */
-    void (*take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
-                      const sw_par *par);
+    /* y (ids, width): rows of table (rows, width). Ids are in 0..rows-1. half: the table is
+     * bf16, its pointer cast from uint16_t *; y_half: and y is too. */
+    void (*take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width, bool half,
+                      bool y_half, const sw_par *par);
     /* table (rows, width) = sums of the rows of dy that each id names, in the order of ids. */
     void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
                      int64_t width, bool accumulate, const sw_par *par);

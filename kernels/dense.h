@@ -35,7 +35,8 @@ typedef struct {
     bool accumulate;      /* begins with c instead of zero */
     sw_bf16_order order;
     bool a_half, b_half,
-        c_half; /* bf16, its pointer cast from uint16_t *; not in SW_ORDER_NONE */
+        c_half; /* bf16, its pointer cast from uint16_t *; in SW_ORDER_NONE only b, which then
+                   gives the bits of its numbers as float32 */
 } sw_gemm;
 
 /* ---- images ------------------------------------------------------------------------------ */

@@ -64,18 +64,27 @@ static inline bool swi_is_number(sw_dtype dtype)
 {
     return dtype == SW_F32 || dtype == SW_BF16;
 }
-/* Does the kernel compute in bf16: is an operand of it? One of ids or counters alone is in the
- * row of float32. */
-static inline bool swi_any_half(const sw_kernel_info *info)
+/* Is an operand bf16, other than input `stored` (-1: none)? */
+static inline bool swi_others_half(const sw_kernel_info *info, int stored)
 {
     bool any = false;
     for (int i = 0; i < info->n_in + info->n_out; i++)
-        any |= (i < info->n_in ? info->in[i] : info->out[i - info->n_in]).dtype == SW_BF16;
+        any |= i != stored &&
+               (i < info->n_in ? info->in[i] : info->out[i - info->n_in]).dtype == SW_BF16;
     return any;
 }
+static inline bool swi_any_half(const sw_kernel_info *info)
+{
+    return swi_others_half(info, -1);
+}
+/* The input of the op, or of kernel `grad` of it, that may be a weight of another type than the
+ * numbers that it computes with; -1: none. */
+int swi_stored_input(uint32_t op, int grad, const void *attrs);
 
-/* SW_INVALID with names and shapes unless all inputs are F32. */
+/* SW_INVALID with names and shapes unless all inputs are F32, but for input `stored`, which may
+ * be BF16. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
+sw_status swi_want_f32_or_stored(const char *op, const sw_type *in, int n_in, int stored);
 /* `what` must be U8, U16 or I32. */
 sw_status swi_want_ids(const char *op, const char *what, const sw_type *in);
 

@@ -33,6 +33,18 @@ uint32_t swi_op_with(swi_op_duty duty)
     return op;
 }
 
+int swi_stored_input(uint32_t op, int grad, const void *attrs)
+{
+    const swi_op_axes axes = swi_op_traits_of(op)->axes;
+    if (op == SW_OP_in_strips) /* before a product its weight */
+        return ((const swi_strips_attrs *)attrs)->kind == SWI_STRIPS_PRODUCT ? 1 : -1;
+    if (grad >= 0)
+        return axes == SWI_AXES_LINEAR && grad == 0 ? 0 : -1; /* of x */
+    return axes == SWI_AXES_LINEAR || axes == SWI_AXES_LINEAR_LOSS || axes == SWI_AXES_LOOKUP
+               ? 1
+               : -1;
+}
+
 bool swi_op_is_private(uint32_t id)
 {
     return swi_op_traits_of(id)->call == SWI_CALL_OPTIMIZER;

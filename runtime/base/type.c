@@ -95,8 +95,13 @@ int64_t swi_elements(const sw_shape *shape)
 
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in)
 {
+    return swi_want_f32_or_stored(op, in, n_in, -1);
+}
+
+sw_status swi_want_f32_or_stored(const char *op, const sw_type *in, int n_in, int stored)
+{
     for (int i = 0; i < n_in; i++)
-        if (in[i].dtype != SW_F32)
+        if (in[i].dtype != SW_F32 && (i != stored || in[i].dtype != SW_BF16))
             SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts %s)", op,
                     i, sw_dtype_name(in[i].dtype),
                     in[i].dtype == SW_U8 || in[i].dtype == SW_I32 ? "it" : "u8 and i32");

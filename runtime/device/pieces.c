@@ -142,6 +142,8 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
     if (!swi_any_half(info) || op >= SW_OPS_INSIDE || word <= SWI_HALVES_NEVER ||
         (entry != NULL && entry->exact == 2))
         return false;
+    if (word == SWI_HALVES_LOOKUP && grad < 0 && info->in[1].dtype == SW_BF16)
+        return false; /* rows are read where they are, of a stored table */
     if (word == SWI_HALVES_MOVES || card)
         return word != SWI_HALVES_MOVES || info->accumulate != 0;
     if (word == SWI_HALVES_ALIKE)

@@ -608,7 +608,8 @@ sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kerne
 {
     const swi_target *target = swi_target_of(exec);
     const swi_backend *backend = target->device->backend;
-    const sw_dtype dtype = swi_any_half(info) ? SW_BF16 : SW_F32;
+    const int stored = swi_stored_input(op, grad, info->attrs);
+    const sw_dtype dtype = swi_others_half(info, stored) ? SW_BF16 : SW_F32;
     info->threads = target->threads;
     info->isa = target->isa;
     if (!backend->select(target, op, grad, dtype, info, out))

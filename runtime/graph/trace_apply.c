@@ -48,6 +48,12 @@ static bool in_f32(const sw_ctx *ctx)
     return false;
 }
 
+static bool in_model(const sw_ctx *ctx, uint32_t value)
+{
+    const swi_trace *t = &ctx->trace;
+    return t->storages[t->values[value].storage].segment >= SWI_SEG_MODEL;
+}
+
 static bool is_half(const sw_ctx *ctx, uint32_t value)
 {
     return ctx->trace.values[value].type.dtype == SW_BF16;
@@ -55,7 +61,8 @@ static bool is_half(const sw_ctx *ctx, uint32_t value)
 
 /* Do the results of an op over these inputs become bf16? Inputs of an op that takes float32
  * alone are widened; those that are put side by side get one type. */
-static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool *keeps)
+static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, const void *attrs,
+                         bool *keeps)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     const bool alike = word == SWI_HALVES_MOVES || word == SWI_HALVES_ALIKE;
@@ -74,8 +81,10 @@ static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool 
                   "layer inside a scope named \"f32\"",
                   swi_op(op)->name);
     const bool wide = word == SWI_HALVES_NONE || *keeps;
+    const int stored = swi_stored_input(op, -1, attrs);
     for (int i = 0; i < n_in && (wide || (any && alike)) && ctx->status == SW_OK; i++)
-        in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;
+        if (i != stored || !in_model(ctx, in[i])) /* a stored weight is read as it is */
+            in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;
     return any && !wide && word != SWI_HALVES_MOVES && word != SWI_HALVES_READS;
 }
 
@@ -305,7 +314,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         in[i] = inputs[i];
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     bool keeps = false;
-    const bool halves = makes_halves(ctx, op, in, n_in, &keeps);
+    const bool halves = makes_halves(ctx, op, in, n_in, attrs, &keeps);
     if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
@@ -553,8 +562,7 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     }
     uint32_t value = swi_layout(ctx, x, SW_PLAIN).id - 1;
     /* A value in a model may change before the state is written: keep it as it is now. */
-    if (ctx->status == SW_OK &&
-        ctx->trace.storages[ctx->trace.values[value].storage].segment >= SWI_SEG_MODEL)
+    if (ctx->status == SW_OK && in_model(ctx, value))
         (void)swi_apply(ctx, SW_OP_copy, &value, 1, NULL, NULL, 0, NULL, &value);
     if (ctx->status == SW_OK)
         (void)swi_stick(ctx, note_assignment(ctx, state, target, value));

@@ -511,6 +511,25 @@ sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shap
     return model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
 }
 
+sw_param sw_weights_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_weights_new") != SW_OK)
+        return (sw_param){NULL, 0};
+    if (!swi_is_number(dtype)) {
+        (void)swi_declare_fail(model, SW_UNSUPPORTED,
+                               "model %s: '%s' is %s, frozen weights must be f32 or bf16",
+                               model->name, name != NULL ? name : "", sw_dtype_name(dtype));
+        return (sw_param){model, 0};
+    }
+    const sw_param param = model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+    swi_entry *entry = swi_entry_of(param);
+    if (entry != NULL) {
+        entry->role = SWI_ROLE_PARAMETER;
+        entry->frozen = entry->brief = entry->weights = true;
+    }
+    return param;
+}
+
 swi_entry *swi_entry_of(sw_param param)
 {
     if (!sw_handle_lives(param.model, SW_HANDLE_MODEL) || param.index == 0 ||
@@ -523,14 +542,14 @@ swi_entry *swi_entry_of(sw_param param)
 void sw_param_freeze(sw_param param, int on)
 {
     swi_entry *entry = swi_entry_of(param);
-    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER ||
+    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER || entry->weights ||
         swi_model_take(param.model) != SW_OK)
         return;
     swi_model_give(param.model);
     entry->frozen = on != 0;
     uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
     for (uint32_t i = 1; i < param.model->n_entries; i++)
-        if (param.model->entries[i].frozen)
+        if (param.model->entries[i].frozen && !param.model->entries[i].weights)
             hash = swi_fnv(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
     param.model->frozen_hash = hash;
 }
@@ -543,7 +562,8 @@ sw_param sw_param_find(sw_model *model, const char *name)
 
 static bool is_listed(const swi_entry *entry)
 {
-    return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER;
+    return (entry->role == SWI_ROLE_PARAMETER && !entry->weights) ||
+           entry->role == SWI_ROLE_BUFFER;
 }
 
 size_t sw_param_count(const sw_model *model)
@@ -705,6 +725,8 @@ sw_status swi_model_layout(sw_model *model)
         hash = swi_fnv(hash, &e->offset, sizeof e->offset);
         if (e->logits) /* traces differ */
             hash = swi_fnv(hash, "logits", 6);
+        if (e->weights)
+            hash = swi_fnv(hash, "weights", 7);
     }
     model->layout_hash = hash;
     model->fixed = true;

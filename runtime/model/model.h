@@ -23,7 +23,8 @@ typedef struct {
     size_t bytes;  /* payload */
     size_t offset; /* in the model arena, once laid out */
     bool frozen;
-    bool brief;                    /* nothing of it outlives a step: no file has it */
+    bool brief;                    /* no file has it: it outlives no step, or is of `weights` */
+    bool weights;                  /* of sw_weights_new: a parameter that stays frozen */
     bool logits;                   /* of bits: with noise it has bits of each direction */
     uint32_t optimizer;            /* index of the owner; SWI_NONE */
     uint32_t group;                /* parameter group of the owner */

@@ -151,7 +151,8 @@ sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
 static bool same_entry(const swi_entry *a, const swi_entry *b)
 {
     return strcmp(a->name, b->name) == 0 && a->role == b->role && a->dtype == b->dtype &&
-           a->logits == b->logits && swi_same_shape(&a->shape, &b->shape);
+           a->logits == b->logits && a->weights == b->weights &&
+           swi_same_shape(&a->shape, &b->shape);
 }
 
 /* Entry i but for the block of knobs, which is the last. */

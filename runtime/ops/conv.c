@@ -151,7 +151,7 @@ static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *imag
 static sw_conv half_geometry(sw_conv s, const sw_launch *l, const sw_buffer *x,
                              const sw_buffer *y, const sw_buffer *w)
 {
-    s.order = swi_sum_order(l);
+    s.order = swi_sum_order(l, -1);
     s.x_half = swi_is_half(x);
     s.y_half = swi_is_half(y);
     s.w_half = swi_is_half(w);

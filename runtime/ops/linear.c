@@ -1,4 +1,5 @@
-/* y (batch, out) = x (batch, in) w^T + b; w (out, in), b (out) optional.
+/* y (batch, out) = x (batch, in) w^T + b; w (out, in), b (out) optional. w may be bf16 where
+ * all else is float32.
  *
  * Keeps x for dw and w for dx: dx = dy w, dw = dy^T x, db = column sums of dy. */
 #include "kernels/dispatch.h"
@@ -9,7 +10,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     (void)attrs;
     const sw_shape *x = &in[0].shape, *w = &in[1].shape;
-    SW_TRY(swi_want_f32("linear", in, n_in));
+    SW_TRY(swi_want_f32_or_stored("linear", in, n_in, 1));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
         SW_FAIL(SW_INVALID,
                 "linear: input and weight must be (batch, in) and (out, in) (got %s and %s)",
@@ -34,17 +35,19 @@ COUNT(forward_operations,
                     info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
 SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false,
-                                                       swi_any_half(info)))
+                                                       swi_others_half(info, 1)))
 
-/* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. */
-static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const float *bias)
+/* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. stored: b is the
+ * weight. */
+static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, bool stored,
+                          const float *bias)
 {
     g.c = swi_out(l, 0);
     g.a = swi_in(l, a);
     g.b = swi_in(l, b);
     g.bias = bias;
     g.accumulate = swi_adds(l, 0);
-    g.order = swi_sum_order(l);
+    g.order = swi_sum_order(l, stored ? b : -1);
     g.a_half = swi_is_half(&l->in[a]);
     g.b_half = swi_is_half(&l->in[b]);
     g.c_half = swi_is_half(&l->out[0]);
@@ -57,12 +60,12 @@ static sw_status forward(const sw_launch *l)
     const int64_t *x = l->in[0].type.shape.dim, *w = l->in[1].type.shape.dim;
     const sw_gemm g = {
         .a_row = x[1], .a_col = 1, .b_row = 1, .b_col = w[1], .m = x[0], .n = w[0], .k = x[1]};
-    return multiply(l, g, 0, 1, l->n_in > 2 ? swi_in(l, 2) : NULL);
+    return multiply(l, g, 0, 1, true, l->n_in > 2 ? swi_in(l, 2) : NULL);
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
 SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false,
-                                                  swi_any_half(info)))
+                                                  swi_others_half(info, 0)))
 COUNT(dx_operations, product(DIM(1, 0), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dx_kernel(const sw_launch *l)
@@ -70,7 +73,7 @@ static sw_status dx_kernel(const sw_launch *l)
     const int64_t *w = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
     const sw_gemm g = SW_INIT(.a_row = dy[1], .a_col = 1, .b_row = l->in[0].stride[0],
                               .b_col = 1, .m = dy[0], .n = w[1], .k = w[0]);
-    return multiply(l, g, 1, 0, NULL);
+    return multiply(l, g, 1, 0, true, NULL);
 }
 
 /* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
@@ -84,7 +87,7 @@ static sw_status dw_kernel(const sw_launch *l)
     const int64_t *x = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
     const sw_gemm g = SW_INIT(.a_row = 1, .a_col = l->in[1].stride[0], .b_row = x[1],
                               .b_col = 1, .m = dy[1], .n = x[1], .k = x[0]);
-    return multiply(l, g, 1, 0, NULL);
+    return multiply(l, g, 1, 0, false, NULL);
 }
 
 /* in: dy */
@@ -172,7 +175,7 @@ static int64_t rows_of(const sw_shape *s)
 static sw_status matmul_multiply(const sw_launch *l, int which)
 {
     sw_products p = sw_matmul_products(l, which);
-    p.order = swi_sum_order(l);
+    p.order = swi_sum_order(l, -1);
     p.a_half = swi_is_half(&l->in[which == 0]);
     p.b_half = swi_is_half(&l->in[which != 0]);
     p.c_half = swi_is_half(&l->out[0]);
@@ -249,7 +252,8 @@ OP(matmul, 2, 0, 1, .infer = matmul_infer, .strided_in = 3, .forward = matmul_fo
 
 /* ==== embedding =========================================================================== */
 
-/* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8, U16 or I32.
+/* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8, U16 or I32. The
+ * table may be bf16 where y is not.
  *
  * Keeps the ids. The gradient of the table adds the rows of dy in the order of the ids. */
 
@@ -258,7 +262,7 @@ static sw_status embedding_infer(const sw_type *in, int n_in, const void *attrs,
     (void)n_in, (void)attrs;
     const sw_shape *ids = &in[0].shape, *table = &in[1].shape;
     SW_TRY(swi_want_ids("embedding", "ids", &in[0]));
-    SW_TRY(swi_want_f32("embedding", in + 1, 1));
+    SW_TRY(swi_want_f32_or_stored("embedding", in + 1, 1, 0));
     if (table->rank != 2 || ids->rank >= SW_MAX_RANK)
         SW_FAIL(SW_INVALID,
                 "embedding: ids and table must be (n...) of at most %d axes and (vocabulary, "
@@ -301,7 +305,8 @@ static sw_status embedding_forward(const sw_launch *l)
     const sw_shape *table = &l->in[1].type.shape;
     const sw_ids ids = swi_ids_of(&l->in[0]);
     SW_TRY(check_ids(&l->in[0], table->dim[0]));
-    sw_axes(l->isa)->take_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[1], l->par);
+    sw_axes(l->isa)->take_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[1],
+                               swi_is_half(&l->in[1]), swi_is_half(&l->out[0]), l->par);
     return SW_OK;
 }
 

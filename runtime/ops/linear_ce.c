@@ -26,7 +26,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const swi_linear_ce_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[W].shape;
     const sw_type none = {SW_F32, SW_PLAIN, {1, {0}}};
-    SW_TRY(swi_want_f32("linear_ce", in, 2));
+    SW_TRY(swi_want_f32_or_stored("linear_ce", in, 2, W));
     if (n_in > BIAS)
         SW_TRY(swi_want_f32("linear_ce", in + BIAS, 1));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
@@ -45,7 +45,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
                 (long long)a->rows);
     out[LOSS] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
     out[DX] = in[X];
-    out[DW] = in[W];
+    out[DW] = (sw_type){SW_F32, SW_PLAIN, *w};
     out[DB] = n_in > BIAS ? in[BIAS] : none;
     return SW_OK;
 }
@@ -73,7 +73,7 @@ static size_t forward_bytes(const sw_kernel_info *info)
 {
     const swi_linear_ce_attrs *a = info->attrs;
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
-    const bool half = swi_any_half(info);
+    const bool half = swi_others_half(info, W);
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0], half);
     return product_bytes(info->isa, rows, width, classes, half) + swi_float_bytes(rows) +
            sw_size_round(swi_ce_bytes(&a->ce, rows)) +
@@ -101,10 +101,11 @@ static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t 
                       const float *bias, void *scratch)
 {
     const int64_t *w = l->in[W].type.shape.dim;
-    const sw_gemm g = SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1],
-                              .a_col = 1, .b = swi_in(l, W), .b_row = 1, .b_col = w[1],
-                              .bias = bias, .m = rows, .n = w[0], .k = w[1],
-                              .order = swi_sum_order(l), .a_half = swi_is_half(&l->in[X]));
+    const sw_gemm g =
+        SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1], .a_col = 1,
+                .b = swi_in(l, W), .b_row = 1, .b_col = w[1], .bias = bias, .m = rows,
+                .n = w[0], .k = w[1], .order = swi_sum_order(l, W),
+                .a_half = swi_is_half(&l->in[X]), .b_half = swi_is_half(&l->in[W]));
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
@@ -114,7 +115,7 @@ static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
         SW_INIT(.c = dw, .a = p->logits, .a_row = 1, .a_col = p->classes,
                 .b = row_at(&p->l->in[X], first), .b_row = p->width, .b_col = 1,
                 .m = p->classes, .n = p->width, .k = rows, .accumulate = first > 0,
-                .order = swi_sum_order(p->l), .b_half = swi_is_half(&p->l->in[X]));
+                .order = swi_sum_order(p->l, W), .b_half = swi_is_half(&p->l->in[X]));
     sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
 }
 
@@ -156,8 +157,8 @@ static sw_status forward(const sw_launch *l)
             const sw_gemm g =
                 SW_INIT(.c = row_at(&l->out[DX], first), .a = p.logits, .a_row = p.classes,
                         .a_col = 1, .b = swi_in(p.l, W), .b_row = p.width, .b_col = 1,
-                        .m = rows, .n = p.width, .k = p.classes, .order = swi_sum_order(l),
-                        .c_half = swi_is_half(&l->out[DX]));
+                        .m = rows, .n = p.width, .k = p.classes, .order = swi_sum_order(l, W),
+                        .b_half = swi_is_half(&l->in[W]), .c_half = swi_is_half(&l->out[DX]));
             sw_dense(p.l->isa)->gemm(&g, p.product, p.l->par);
         }
         if (dw != NULL)
@@ -277,7 +278,7 @@ static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const swi_noise_ce_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[W].shape;
-    SW_TRY(swi_want_f32("noise_linear_ce", in, 2));
+    SW_TRY(swi_want_f32_or_stored("noise_linear_ce", in, 2, W));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1] || n_in < MORE + a->has_bias)
         SW_FAIL(SW_INVALID,
                 "noise_linear_ce: input and weight must be (rows, width) and (classes, width) "

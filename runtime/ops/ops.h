@@ -118,16 +118,16 @@ static inline int64_t swi_conv_out(int64_t in, int64_t kernel, const swi_conv_at
     return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
 }
 
-/* Products: in an order of bf16 where an operand is. */
+/* Products: in an order of bf16 where an operand is, other than the stored weight. */
 static inline bool swi_is_half(const sw_buffer *b)
 {
     return b->type.dtype == SW_BF16;
 }
-static inline sw_bf16_order swi_sum_order(const sw_launch *l)
+static inline sw_bf16_order swi_sum_order(const sw_launch *l, int stored)
 {
     bool any = false;
     for (int i = 0; i < l->n_in + l->n_out; i++)
-        any |= swi_is_half(i < l->n_in ? &l->in[i] : &l->out[i - l->n_in]);
+        any |= i != stored && swi_is_half(i < l->n_in ? &l->in[i] : &l->out[i - l->n_in]);
     return any ? l->order : SW_ORDER_NONE;
 }
 

@@ -160,6 +160,10 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
     if (opts.state_bytes > 0 && opts.callback == NULL)
         SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", __func__,
                 opts.state_bytes);
+    for (uint32_t i = 1; i < opts.shape->n_entries; i++)
+        if (opts.shape->entries[i].weights)
+            SW_FAIL(SW_UNSUPPORTED, "%s: members have no frozen weights (sw_weights_new): '%s'",
+                    __func__, opts.shape->entries[i].name);
     if (opts.threads == 0)
         opts.threads = 1;
     SW_TRY(check_device(swi_target_of(exec)->device, &opts, __func__));

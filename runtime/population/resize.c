@@ -191,6 +191,10 @@ static sw_status compare_models(swi_axes *x)
                     "the models must have the same tensors: one has '%s' where the "
                     "other has '%s'",
                     b->name, a->name);
+        if (a->weights || b->weights)
+            SW_FAIL(SW_UNSUPPORTED,
+                    "'%s' is a frozen weight (sw_weights_new), which cannot be resized",
+                    a->name);
         if (a->shape.rank != b->shape.rank ||
             (a->dtype != b->dtype && a->role != SWI_ROLE_OPTIMIZER_STATE))
             SW_FAIL(SW_INVALID,

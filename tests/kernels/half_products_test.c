@@ -292,6 +292,63 @@ SW_TEST("the orders differ at k = 64")
     give_all();
 }
 
+/* ---- stored weights ---------------------------------------------------------------------- */
+
+/* A product of float32 whose B is stored in bf16, by the one of the same numbers in float32:
+ * every layout of B, with bias or sums, scratch and threads or without. */
+static void a_stored(size3 z, int kind)
+{
+    static const sw_par two = {2, run_reversed};
+    sw_dice dice = {(uint64_t)(z.m * 1000 + z.n * 100 + z.k + kind)};
+    const size_t n = (size_t)(z.m * z.n);
+    float *b = take((size_t)(z.n * z.k));
+    draw(b, z.n, z.k, kind, &dice);
+    const float *a = numbers((size_t)(z.m * z.k), 5);
+    const float *b_rows = turned(rounded(b, (size_t)(z.n * z.k)), z.n, z.k);
+    const float *bias = numbers((size_t)z.n, 7), *before = numbers(n, 8);
+    float *want = take(n), *c = take(n);
+    float *scratch =
+        take(sw_dense(SW_ISA_BASE)->gemm_bytes(z.m, z.n, z.k, true, false) / sizeof *scratch);
+    const size_t used = pool_used;
+    const int taken = n_taken;
+    for (int form = 0; form < 16; form++) {
+        const bool b_turned = (form & 1) != 0, adds = (form & 4) != 0, turned_a = form >= 8;
+        const int64_t gap = (form & 2) != 0 ? 3 : 1;
+        sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .a = a, .accumulate = adds};
+        g.a_row = turned_a ? 1 : z.k, g.a_col = turned_a ? z.m : 1;
+        g.b_row = gap * (b_turned ? 1 : z.n), g.b_col = gap * (b_turned ? z.k : 1);
+        g.bias = adds ? NULL : bias;
+        const float *of[2] = {laid(b_rows, z.k, z.n, g.b_row, g.b_col, false),
+                              laid(b_rows, z.k, z.n, g.b_row, g.b_col, true)};
+        for (int run = 0; run < 4 * ((int)sw_cpu_isa() + 1); run++) {
+            for (int half = 0; half < 2; half++) {
+                g.c = half ? c : want;
+                g.b = of[half];
+                g.b_half = half != 0;
+                begin_with_sums(g.c, before, n, false, adds);
+                product(run / 4, &g, run % 4 < 2 ? scratch : NULL,
+                        run % 4 == 0   ? &one_thread
+                        : run % 4 == 1 ? &reversed
+                        : run % 4 == 2 ? &two
+                                       : NULL);
+            }
+            SW_CHECK(memcmp(want, c, n * sizeof *c) == 0,
+                     "%ldx%ldx%ld kind %d form %d run %d: other bits", (long)z.m, (long)z.n,
+                     (long)z.k, kind, form, run);
+        }
+        pool_used = used;
+        n_taken = taken;
+    }
+    give_all();
+}
+
+SW_TEST("a stored weight has the bits of its numbers in float32")
+{
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int kind = 0; kind < KINDS; kind++)
+            a_stored(sizes[s], kind);
+}
+
 /* ---- many products ----------------------------------------------------------------------- */
 
 /* Results (2, 3) and sums over (2, sums): a (r0, s0, s1, m, k), b (r1, s0, s1, k, n), so each

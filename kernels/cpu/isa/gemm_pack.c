@@ -5,19 +5,20 @@
 
 enum { TURN = 8 }; /* columns of A that are packed at a time */
 
-/* float32; the same to bf16; bf16; and the last two in pairs. */
-enum { AS_IS, ROUNDED, WIDENED, ROUNDED_PAIRS, WIDENED_PAIRS };
+/* float32; bf16 in a product of float32; in one of bf16 float32 that is rounded, and bf16; and
+ * the last two in pairs. */
+enum { AS_IS, STORED, ROUNDED, WIDENED, ROUNDED_PAIRS, WIDENED_PAIRS };
 
 static int reading(sw_bf16_order order, bool half)
 {
     if (order == SW_ORDER_NONE)
-        return AS_IS;
+        return half ? STORED : AS_IS;
     return (half ? WIDENED : ROUNDED) + (swi_cell(order) == 2 ? 2 : 0);
 }
 
 SW_VEC_FN bool is_half(int how)
 {
-    return how == WIDENED || how == WIDENED_PAIRS;
+    return how == STORED || how == WIDENED || how == WIDENED_PAIRS;
 }
 
 SW_VEC_FN int64_t unit_of(int how) /* numbers of a cell */
@@ -66,7 +67,7 @@ SW_VEC_FN void put_number(float *to, int64_t cell, int64_t k, const void *from, 
     float x = 0.0f;
     if (from != NULL)
         x = is_half(how) ? sw_bf16_widen(*(const uint16_t *)from) : *(const float *)from;
-    if (how == AS_IS) {
+    if (how <= STORED) {
         to[cell] = x;
         return;
     }
@@ -87,7 +88,7 @@ SW_VEC_FN int64_t place(sw_bf16_order order, int64_t k, int how)
          17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
         {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
-    if (how == AS_IS)
+    if (how <= STORED)
         return k;
     return unit_of(how) == 2 ? k / 2 : (k & ~INT64_C(31)) + of[order][k & 31];
 }
@@ -280,6 +281,9 @@ SW_VEC_FN void pack_lines(float *to, const sw_gemm *g, const range *r, int how)
     switch (reading((g)->order, half)) {                                                       \
     case AS_IS:                                                                                \
         pack(to, g, what, AS_IS);                                                              \
+        break;                                                                                 \
+    case STORED:                                                                               \
+        pack(to, g, what, STORED);                                                             \
         break;                                                                                 \
     case ROUNDED:                                                                              \
         pack(to, g, what, ROUNDED);                                                            \

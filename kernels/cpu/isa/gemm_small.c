@@ -34,7 +34,8 @@ typedef struct {
 
 bool swi_gemm_is_small(const sw_gemm *g)
 {
-    return g->n <= COLS && g->k <= DEPTH && g->m <= MOST_ROWS && g->k > 0 && !g->bias_down;
+    return g->n <= COLS && g->k <= DEPTH && g->m <= MOST_ROWS && g->k > 0 && !g->bias_down &&
+           !g->b_half;
 }
 
 /* ---- B ----------------------------------------------------------------------------------- */

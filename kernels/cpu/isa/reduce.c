@@ -447,6 +447,7 @@ typedef struct {
     const sw_ids *ids;
     int64_t rows, width, per_part;
     int64_t cols; /* of a part */
+    bool half, y_half;
 } rows_job;
 
 static void take_part(void *arg, int part)
@@ -454,15 +455,24 @@ static void take_part(void *arg, int part)
     const rows_job *j = arg;
     const int64_t first = part * j->per_part;
     const int64_t end = least(first + j->per_part, j->ids->n);
-    for (int64_t i = first; i < end; i++)
-        memcpy(j->y + i * j->width, j->x + sw_id_at(j->ids, i) * j->width,
-               (size_t)j->width * sizeof *j->y);
+    const size_t size = j->half ? sizeof(uint16_t) : sizeof(float);
+    for (int64_t i = first; i < end; i++) {
+        const char *row = (const char *)j->x + (size_t)(sw_id_at(j->ids, i) * j->width) * size;
+        char *y = (char *)j->y + (size_t)(i * j->width) * (j->y_half ? size : sizeof *j->y);
+        if (j->half == j->y_half)
+            memcpy(y, row, (size_t)j->width * size);
+        for (int64_t c = 0; j->half != j->y_half && c < j->width; c += VW)
+            vstore_upto((float *)(void *)y + c,
+                        vload_half_upto((const uint16_t *)(const void *)row + c, j->width - c),
+                        j->width - c);
+    }
 }
 
 void SW_KERNEL(axes, take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
-                                const sw_par *par)
+                                bool half, bool y_half, const sw_par *par)
 {
     rows_job j = {.y = y, .x = table, .ids = ids, .width = width};
+    j.half = half, j.y_half = y_half;
     if (width < 1)
         return;
     j.per_part = (PART + width - 1) / width;

@@ -811,7 +811,7 @@ static const swi_entry *spoilt_entry(const sw_run_args *args, const sw_model **w
             const void *at = args->models[m]->base + e->offset;
             *whose = args->models[m];
             if ((e->role == SWI_ROLE_PARAMETER || e->role == SWI_ROLE_BUFFER) &&
-                !are_finite(at, e->bytes / sw_dtype_bytes(SW_F32)))
+                e->dtype == SW_F32 && !are_finite(at, e->bytes / sw_dtype_bytes(SW_F32)))
                 return e;
         }
     return NULL;

@@ -325,7 +325,7 @@ static sw_status own(sw_optimizer *o, const sw_optimizer_opts *opts, uint32_t in
 {
     sw_model *model = o->model;
     if (index == 0 || index >= model->n_entries ||
-        model->entries[index].role != SWI_ROLE_PARAMETER)
+        model->entries[index].role != SWI_ROLE_PARAMETER || model->entries[index].weights)
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: an optimizer was given no parameter", model->name);
     if (model->entries[index].optimizer != SWI_NONE)
@@ -379,7 +379,7 @@ static sw_status own_all(sw_optimizer *o, const sw_optimizer_opts *opts)
     }
     const uint32_t n = model->n_entries;
     for (uint32_t i = 1; opts->n_groups == 0 && opts->n_params == 0 && i < n; i++)
-        if (model->entries[i].role == SWI_ROLE_PARAMETER &&
+        if (model->entries[i].role == SWI_ROLE_PARAMETER && !model->entries[i].weights &&
             model->entries[i].optimizer == SWI_NONE)
             SW_TRY(own(o, opts, i, 0));
     return SW_OK;
@@ -482,7 +482,7 @@ static sw_status check_owns(const sw_model *model, const sw_optimizer_opts *opts
     for (size_t g = 0; g < opts->n_groups; g++)
         given += opts->groups[g].n_params;
     for (uint32_t i = 1; i < model->n_entries; i++) {
-        all += model->entries[i].role == SWI_ROLE_PARAMETER;
+        all += model->entries[i].role == SWI_ROLE_PARAMETER && !model->entries[i].weights;
         others += model->entries[i].role == SWI_ROLE_PARAMETER &&
                   model->entries[i].optimizer != SWI_NONE;
     }
@@ -684,7 +684,7 @@ static const char *first_name(const sw_optimizer_opts *o, const sw_model *model,
     if (n > 0)
         return sw_param_name(params[0]);
     for (uint32_t e = 1; o->n_groups == 0 && e < model->n_entries; e++)
-        if (model->entries[e].role == SWI_ROLE_PARAMETER &&
+        if (model->entries[e].role == SWI_ROLE_PARAMETER && !model->entries[e].weights &&
             model->entries[e].optimizer == SWI_NONE)
             return model->entries[e].name;
     return "";
