@@ -18,8 +18,7 @@
 /* ---- forward ----------------------------------------------------------------------------- */
 
 struct taken {
-    float *y;
-    const float *table;
+    sw_cuda_numbers y, table;
     sw_cuda_ids ids;
     int64_t n, rows, width;
 };
@@ -35,22 +34,22 @@ template <class ROWS> __global__ void take_kernel(taken t)
             for (int k = 0; k < ROWS::W; k++)
                 v[k] = sw_float_of(0x7fc00000u);
             if (known)
-                sw_cuda_load(v, t.table + id * t.width + c);
-            sw_cuda_store(t.y + i * t.width + c, v);
+                sw_cuda_load(v, t.table, id * t.width + c);
+            sw_cuda_store(t.y, i * t.width + c, v);
         }
     }
 }
 
-SW_CUDA_ENTRY(embedding, forward, NULL, 1)
+SW_CUDA_ENTRY(embedding, forward, NULL, 2)
 {
     const sw_shape *table = &l->in[1].type.shape;
-    const taken t = {sw_cuda_out(l, 0),    sw_cuda_in(l, 1),
-                     sw_cuda_ids_in(l, 0), sw_cuda_elements(&l->in[0].type),
-                     table->dim[0],        table->dim[1]};
+    const taken t = {
+        l->out[0],     l->in[1],     sw_cuda_ids_in(l, 0), sw_cuda_elements(&l->in[0].type),
+        table->dim[0], table->dim[1]};
     if (t.n == 0 || t.width == 0)
         return SW_OK;
     SW_CUDA_LAUNCH_ROWS(take_kernel, t.n, t.width,
-                        sw_cuda_aligned(t.y) && sw_cuda_aligned(t.table), queue, t);
+                        sw_cuda_aligned(t.y.p) && sw_cuda_aligned(t.table.p), queue, t);
     return sw_cuda_launched("embedding");
 }
 

@@ -7,7 +7,8 @@
  *
  * On a card pieces are larger and follow each other in the queue, and products go so as well:
  * where the library takes factors of bf16 they are given to it, and masters rounded before;
- * else its kernel gets float32 that was rounded. */
+ * else its kernel gets float32 that was rounded. In a product of float32 a stored weight is
+ * widened whole. */
 #include "runtime/device/pieces.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
@@ -44,6 +45,7 @@ typedef struct {
 typedef struct {
     swi_op_halves word;
     const sw_cuda_queue *queue; /* NULL: of the CPU */
+    bool wide;                  /* a card's product of float32, with a weight of bf16 */
     bool native;                /* a card's product: factors are bf16 */
     bool blocks;                /* an operand lies in blocks of sixteen images */
     int64_t units, each;        /* of all; of a piece */
@@ -108,10 +110,18 @@ static bool has_factors(uint32_t op, int grad, const sw_kernel_info *info)
                      (grad < 0 || grad_of(op, grad)->n_operands > 1);
 }
 
+/* Is it a product of float32, with a stored weight? */
+static bool is_wide(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    return !swi_others_half(info, swi_stored_input(op, grad, info->attrs));
+}
+
 /* PRODUCT: no operand is cut. */
 static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, bool card)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
+    if (is_wide(op, grad, info))
+        return SWI_HALVES_PRODUCT;
     if (card && word != SWI_HALVES_CONV && has_factors(op, grad, info))
         return op == SW_OP_linear         ? SWI_HALVES_ROWS
                : word == SWI_HALVES_ALIKE ? SWI_HALVES_IMAGES
@@ -142,10 +152,10 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
     if (!swi_any_half(info) || op >= SW_OPS_INSIDE || word <= SWI_HALVES_NEVER ||
         (entry != NULL && entry->exact == 2))
         return false;
-    if (word == SWI_HALVES_LOOKUP && grad < 0 && info->in[1].dtype == SW_BF16)
-        return false; /* rows are read where they are, of a stored table */
     if (word == SWI_HALVES_MOVES || card)
         return word != SWI_HALVES_MOVES || info->accumulate != 0;
+    if (word == SWI_HALVES_LOOKUP && grad < 0 && info->in[1].dtype == SW_BF16)
+        return false; /* rows of a stored table are read where they are */
     if (word == SWI_HALVES_ALIKE)
         return false;
     if (word == SWI_HALVES_LOSS)
@@ -328,7 +338,7 @@ static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *in
     const bool in = i < info->n_in, half = t->dtype == SW_BF16;
     const bool master = t->dtype == SW_F32 && t->shape.rank > 1 &&
                         swi_op_traits_of(op)->halves != SWI_HALVES_ALIKE;
-    const bool factor = p->queue != NULL && has_factors(op, grad, info) && in &&
+    const bool factor = p->queue != NULL && !p->wide && has_factors(op, grad, info) && in &&
                         (half || master) && (op != SW_OP_tile_update || i < 2);
     const bool bias = op == SW_OP_linear && grad < 0 && info->n_in > 2;
     const bool rounded =
@@ -344,6 +354,7 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
 {
     *p = (pieces){.word = word_of(op, grad, info, queue != NULL),
                   .queue = queue,
+                  .wide = is_wide(op, grad, info),
                   .native = native,
                   .n = info->n_in + info->n_out};
     p->units = p->word == SWI_HALVES_PRODUCT;
@@ -408,7 +419,8 @@ static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     const bool native = queue != NULL && queue->blas != NULL && word != SWI_HALVES_CONV &&
-                        word != SWI_HALVES_ALIKE && has_factors(op, grad, info);
+                        word != SWI_HALVES_ALIKE && has_factors(op, grad, info) &&
+                        !is_wide(op, grad, info);
     plan_as(p, op, grad, info, queue, native);
     if (p->kernel == SIZE_MAX) /* the library has no such product */
         plan_as(p, op, grad, info, queue, false);
@@ -595,7 +607,7 @@ sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue
     plan(&p, l.op, l.grad, &info, queue);
     SW_ASSERT(p.whole + (size_t)p.slots * slot_bytes(&p) <= l.scratch_bytes);
     if (queue != NULL && has_factors(l.op, l.grad, &info))
-        l.order = SW_ORDER_CUDA;
+        l.order = p.wide ? SW_ORDER_NONE : SW_ORDER_CUDA;
     const bool leaves = queue == NULL && desc->unread != NULL; /* a card's kernels read all */
     job j = {&l, &p, leaves ? desc->unread(&info, l.grad) : 0, {SW_OK}};
     for (int pass = 0; pass < 2; pass++) {

@@ -11,7 +11,9 @@
 #include "runtime/observe/observe.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
+#include "tests/runtime/tuned.h"
 #include "tests/support/files.h"
+#include <math.h>
 #include <time.h>
 
 SW_TESTS("card")
@@ -134,6 +136,20 @@ SW_TEST("first values are those of the host")
     CU_ASSERT(most_files <= SWI_PIECE_BYTES);
     OK(sw_model_ready(there.model, exec, 8)); /* a second call begins anew */
     CU_ASSERT(same(there.model, other.model));
+}
+
+/* A card's products of float32 widen the weight in scratch. */
+SW_TEST("frozen weights in bf16 have the bits of float32 on a card, and near the CPU's")
+{
+    sw_plan_info plan[2], here[2];
+    const double want = tuned_same_runs(NULL, TUNED_TOKENS, here);
+    new_cards();
+    const double loss =
+        tuned_same_runs(&SW_OPTS(sw_exec_opts, .device = "cuda"), TUNED_TOKENS, plan);
+    SW_CHECK(fabs(loss - want) < 1e-5, "the loss is %.9g, on the CPU %.9g", loss, want);
+    CU_ASSERT(plan[1].arena_bytes > plan[0].arena_bytes);
+    CU_ASSERT_EQUAL(plan[0].model_bytes - plan[1].model_bytes,
+                    here[0].model_bytes - here[1].model_bytes);
 }
 
 SW_TEST("bytes are copied in every direction")
