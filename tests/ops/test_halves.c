@@ -13,6 +13,7 @@ SW_TESTS("ops in bf16")
 
 static uint32_t state;
 static sw_bf16_order order; /* NONE: pieces alone */
+static bool stored;         /* the weight alone is bf16, and all bits count */
 static int n_direct;        /* kernels that ran on bf16 themselves */
 
 static uint32_t draw(void)
@@ -145,7 +146,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     for (int i = 0; i < n_in + n_made; i++)
         types[i] = half[i].type;
     const bool pieces = swi_goes_in_pieces(s->op, grad, &info, false);
-    if (!pieces &&
+    if (!stored && !pieces &&
         (order == SW_ORDER_NONE || swi_op_traits_of(s->op)->halves == SWI_HALVES_MOVES))
         return;
     n_direct += !pieces;
@@ -177,6 +178,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
         types[i] = wide[i].type;
     l.par = &sw_par_alone;
     l.in = wide, l.out = wide + n_in;
+    CU_ASSERT(!stored || l.scratch_bytes == (bytes != NULL ? bytes(&info) : 0));
     l.scratch_bytes = bytes != NULL ? bytes(&info) : 0;
     l.scratch = aligned_alloc(64, (l.scratch_bytes + 127) / 64 * 64);
     CU_ASSERT_EQUAL(kernel(&l), SW_OK);
@@ -205,7 +207,8 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
             const float rounded =
                 made[i].type.dtype == SW_BF16 ? sw_bf16_widen(sw_bf16_round(want)) : want;
             const float error =
-                !pieces     ? 1e-4f + largest / 64.0f
+                stored      ? 0.0f
+                : !pieces   ? 1e-4f + largest / 64.0f
                 : summed[i] ? 1e-5f * (1.0f + (float)sqrt((double)n)) +
                                   fabsf(rounded) / 128.0f * (made[i].type.dtype == SW_BF16)
                             : 0.0f;
@@ -251,7 +254,7 @@ static void gradients(subject *s, bool adds)
             if (!there)
                 break;
             const tensor *x = &s->in[grad->makes[k]];
-            there &= x->floats != NULL;
+            there &= x->floats != NULL && (!stored || x->type.dtype == SW_F32);
             made[k] = make(&x->wide, x->type.dtype == SW_BF16, SW_FILL_NORMAL, 0, true);
             summed[k] = is_weight(s->op, grad->makes[k]) ||
                         swi_op_traits_of(s->op)->halves == SWI_HALVES_PRODUCT;
@@ -280,13 +283,16 @@ static void hold_case(uint32_t op, const sw_op_case *c, bool adds)
         if (wide[i].shape.rank == 4 && image)
             wide[i].layout = op == SW_OP_from_n16 ? SW_N16 : layout;
         s.in[i] = make(&wide[i],
-                       wide[i].dtype == SW_F32 && !is_weight(op, i) && wide[i].shape.rank > 0,
+                       stored ? i == swi_stored_input(op, -1, c->attrs)
+                              : wide[i].dtype == SW_F32 && !is_weight(op, i) &&
+                                    wide[i].shape.rank > 0,
                        c->fill[i < 4 ? i : 3], c->limit, false);
         in[i] = &s.in[i];
     }
     CU_ASSERT_EQUAL_FATAL(desc->infer(wide, c->n_in, c->attrs, out), SW_OK);
     for (int i = 0; i < s.n_out; i++) {
-        const bool half = out[i].dtype == SW_F32 && !reads && (loss ? i == 1 : i < desc->n_out);
+        const bool half =
+            !stored && out[i].dtype == SW_F32 && !reads && (loss ? i == 1 : i < desc->n_out);
         s.out[i] = make(&out[i], half, SW_FILL_NORMAL, 0, false);
         s.dout[i] = make(&out[i], half, SW_FILL_NORMAL, 0, true);
     }
@@ -322,4 +328,19 @@ SW_TEST("pieces have the bits of the whole, and products are near")
     CU_ASSERT(cases > 300);
     CU_ASSERT(n_direct > 100);
     sw_note("%d kernels read bf16 themselves", n_direct);
+}
+
+SW_TEST("a stored weight has the bits and the scratch of float32")
+{
+    static const uint32_t ops[] = {SW_OP_linear, SW_OP_embedding, SW_OP_linear_ce};
+    stored = true;
+    order = SW_ORDER_PAIR;
+    n_direct = 0;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < swi_op(ops[k])->n_cases; i++) {
+            state = (uint32_t)(k * 1000 + i);
+            hold_case(ops[k], &swi_op(ops[k])->cases[i], false);
+        }
+    stored = false;
+    CU_ASSERT(n_direct >= 16);
 }

@@ -44,16 +44,20 @@ tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype dtype)
     return t;
 }
 
-static void step(sw_ctx *c, void *user)
+void tuned_step(sw_ctx *c, void *user)
 {
     tuned *t = user;
     const sw_value table = sw_use(c, t->table), none = {0, 0};
+    if (t->scope != NULL)
+        sw_scope_begin(c, t->scope);
     const sw_value x = sw_embedding_op(c, sw_input(c, 0), table);
     sw_value h = sw_linear_op(c, x, sw_use(c, t->up), sw_use(c, t->bias));
     const sw_value low = sw_linear_op(c, x, sw_use(c, t->a), none);
     h = sw_tanh(c, sw_add(c, h, sw_linear_op(c, low, sw_use(c, t->b), none)));
     h = sw_linear_op(c, h, sw_use(c, t->down), none);
     const sw_value loss = sw_linear_ce(c, h, table, none, sw_input(c, 1));
+    if (t->scope != NULL)
+        sw_scope_end(c);
     sw_metric(c, "loss", loss);
     sw_output(c, "h", h);
     if (sw_ctx_mode(c) == SW_EVAL)
@@ -73,11 +77,12 @@ sw_run_args tuned_args(tuned *t, sw_array in[2], sw_model *models[2], int64_t to
         in[i] = (sw_array){SW_I32, SW_SHAPE(tokens), ids[i]};
     models[0] = t->base;
     models[1] = t->own;
-    return SW_OPTS(sw_run_args, .fn = step, .user = t, .models = models, .n_models = 2,
+    return SW_OPTS(sw_run_args, .fn = tuned_step, .user = t, .models = models, .n_models = 2,
                    .inputs = in, .n_inputs = 2, .mode = SW_TRAIN);
 }
 
-double tuned_same_runs(const sw_exec_opts *opts, int64_t tokens, sw_plan_info plan[2])
+double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t tokens,
+                       sw_plan_info plan[2])
 {
     static tuned t[2];
     static float h[TUNED_TOKENS * TUNED_WIDTH];
@@ -87,6 +92,7 @@ double tuned_same_runs(const sw_exec_opts *opts, int64_t tokens, sw_plan_info pl
         sw_array in[2], y;
         sw_model *models[2];
         tuned_new(&t[half], exec, half ? SW_BF16 : SW_F32);
+        t[half].scope = scope;
         sw_run_args args = tuned_args(&t[half], in, models, tokens);
         plan[half] = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &plan[half]));

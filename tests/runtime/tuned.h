@@ -10,17 +10,20 @@ typedef struct {
     sw_model *base, *own; /* frozen weights; what is trained */
     sw_param table, up, bias, down, a, b;
     sw_optimizer *opt;
+    const char *scope; /* of all its ops; NULL: none */
 } tuned;
 
 /* Ready, with numbers that bf16 has; the weights that products and lookups read are of that
  * type. It ends with the test. */
 tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype dtype);
+void tuned_step(sw_ctx *c, void *user);
 /* A training step over so many tokens. */
 sw_run_args tuned_args(tuned *t, sw_array in[2], sw_model *models[2], int64_t tokens);
 
 /* Steps over weights in float32 and in bf16, each in an exec of its own: losses, results and
  * what is trained have the same bits, plans are what is measured, and warm steps allocate
  * nothing. The last loss; plan gets both plans. */
-double tuned_same_runs(const sw_exec_opts *opts, int64_t tokens, sw_plan_info plan[2]);
+double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t tokens,
+                       sw_plan_info plan[2]);
 
 #endif
