@@ -11,6 +11,7 @@
 #include "kernels/ids.h"
 #include "kernels/par.h"
 #include "kernels/rotary.h"
+#include "kernels/stored.h"
 
 #define SW_AXES_MAX 9 /* a tensor's eight axes and one of length 1 */
 
@@ -64,9 +65,10 @@ typedef struct {
                     const sw_par *par);
 
     /* y (ids, width): rows of table (rows, width). Ids are in 0..rows-1. half: the table is
-     * bf16, its pointer cast from uint16_t *; y_half: and y is too. */
+     * bf16, its pointer cast from uint16_t *; y_half: and y is too. stored: the table in 8 or 4
+     * bits, in its place; NULL: none. */
     void (*take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width, bool half,
-                      bool y_half, const sw_par *par);
+                      bool y_half, const sw_stored *stored, const sw_par *par);
     /* table (rows, width) = sums of the rows of dy that each id names, in the order of ids. */
     void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
                      int64_t width, bool accumulate, const sw_par *par);

@@ -9,6 +9,7 @@
 #define SW_DENSE_H
 
 #include "kernels/par.h"
+#include "kernels/stored.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,8 @@ typedef struct {
     bool a_half, b_half,
         c_half; /* bf16, its pointer cast from uint16_t *; in SW_ORDER_NONE only b, which then
                    gives the bits of its numbers as float32 */
+    const sw_stored *stored; /* B in 8 or 4 bits, in the place of b, in every order: the bits of
+                                its numbers. b_row or b_col is 1; NULL: none */
 } sw_gemm;
 
 /* ---- images ------------------------------------------------------------------------------ */

@@ -12,7 +12,16 @@ extern "C" {
 
 #define SW_MAX_RANK 8
 
-typedef enum { SW_F32, SW_F64, SW_BF16, SW_I32, SW_U8, SW_U16 } sw_dtype;
+typedef enum {
+    SW_F32,
+    SW_F64,
+    SW_BF16,
+    SW_I32,
+    SW_U8,
+    SW_U16,
+    SW_I8, /* this and the next of frozen weights alone (sw_weights_new): codes and scales */
+    SW_NF4
+} sw_dtype;
 
 /* rank 0 is a scalar. Dims are >= 0. */
 typedef struct {

@@ -39,15 +39,22 @@ SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, 
  * stay until the model ends. Copies of models, checkpoints and resizing take it along as they
  * take states: only new units have the numbers that were declared for them. */
 SW_API sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values);
-/* A frozen weight of a model that is not trained: SW_F32 or SW_BF16, which is read as the same
- * numbers in float32. Weights of sw_linear_op, sw_linear_ce and sw_embedding_op may be SW_BF16;
- * other ops refuse it where they compute in float32. Zeros at first, written by sw_param_write;
+/* A frozen weight of a model that is not trained, stored as SW_F32, SW_BF16, SW_I8 (with a
+ * scale for each row) or SW_NF4 (4 bits, as QLoRA: blocks of 64 in a row, sizes in 8 bits), and
+ * read as the same numbers in float32. Weights of sw_linear_op, sw_linear_ce and
+ * sw_embedding_op may be of each type, SW_I8 and SW_NF4 on the CPU alone; other ops refuse what
+ * is not SW_F32 where they compute in float32. Zeros at first, written by sw_weights_write;
  * steps read it by sw_use. It lies in the model's arena among the parameters and nowhere else.
  * It has no gradient, optimizer or noise, no file and no checkpoint has it, and sw_param_count
  * passes over it; members have none, and resizing refuses it. Errors are kept as for
  * sw_param_new. */
 SW_API sw_param sw_weights_new(sw_model *model, const char *name, sw_dtype dtype,
                                sw_shape shape);
+/* `n` numbers, from number `first` on in the order of rows, into a frozen weight of a ready
+ * model, as it is stored. SW_I8 is written in whole rows, SW_NF4 in units of 16,384 numbers,
+ * and up to the end. SW_BUSY while a run uses the model. */
+SW_MUST_USE SW_API sw_status sw_weights_write(sw_param weights, int64_t first,
+                                              const float *numbers, int64_t n);
 /* Frozen parameters get no gradient. Part of the program's key; the layout stays. SW_BUSY, and
  * nothing changes, while a run uses the model. */
 SW_API void sw_param_freeze(sw_param param, int on);

@@ -4,6 +4,7 @@
 
 #include "alloc/base/base.h"
 #include "kernels/attrs.h"
+#include "kernels/stored.h"
 #include "runtime/base/op_ids.h"
 #include "runtime/base/op_traits.h"
 #include "runtime/stepwell.h"
@@ -82,7 +83,7 @@ static inline bool swi_any_half(const sw_kernel_info *info)
 int swi_stored_input(uint32_t op, int grad, const void *attrs);
 
 /* SW_INVALID with names and shapes unless all inputs are F32, but for input `stored`, which may
- * be BF16. */
+ * be BF16, I8 or NF4. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
 sw_status swi_want_f32_or_stored(const char *op, const sw_type *in, int n_in, int stored);
 /* `what` must be U8, U16 or I32. */

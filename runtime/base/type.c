@@ -12,13 +12,13 @@ const char *sw_version(void)
 size_t sw_dtype_bytes(sw_dtype dtype)
 {
     static const size_t bytes[] = {4, 8, 2, 4, 1, 2};
-    return (unsigned)dtype <= SW_U16 ? bytes[dtype] : 0;
+    return (unsigned)dtype <= SW_U16 ? bytes[dtype] : 0; /* of others no number is alone */
 }
 
 const char *sw_dtype_name(sw_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f64", "bf16", "i32", "u8", "u16"};
-    return (unsigned)dtype <= SW_U16 ? names[dtype] : "?";
+    static const char *const names[] = {"f32", "f64", "bf16", "i32", "u8", "u16", "i8", "nf4"};
+    return (unsigned)dtype <= SW_NF4 ? names[dtype] : "?";
 }
 
 const char *sw_phase_name(sw_phase phase)
@@ -48,6 +48,9 @@ int64_t sw_type_elements(const sw_type *type)
 size_t sw_type_bytes(const sw_type *type)
 {
     const int64_t n = sw_type_elements(type);
+    if (n > 0 && sw_is_stored(type->dtype))
+        return sw_stored_bytes(
+            &(sw_stored){type->dtype, NULL, type->shape.dim[0], type->shape.dim[1]});
     return n > 0 ? (size_t)n * sw_dtype_bytes(type->dtype) : 0;
 }
 
@@ -101,7 +104,8 @@ sw_status swi_want_f32(const char *op, const sw_type *in, int n_in)
 sw_status swi_want_f32_or_stored(const char *op, const sw_type *in, int n_in, int stored)
 {
     for (int i = 0; i < n_in; i++)
-        if (in[i].dtype != SW_F32 && (i != stored || in[i].dtype != SW_BF16))
+        if (in[i].dtype != SW_F32 &&
+            (i != stored || (in[i].dtype != SW_BF16 && !sw_is_stored(in[i].dtype))))
             SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts %s)", op,
                     i, sw_dtype_name(in[i].dtype),
                     in[i].dtype == SW_U8 || in[i].dtype == SW_I32 ? "it" : "u8 and i32");

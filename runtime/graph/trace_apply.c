@@ -318,6 +318,13 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
+        const sw_dtype dtype = ctx->trace.values[in[i]].type.dtype;
+        if (sw_is_stored(dtype) && i != swi_stored_input(op, -1, attrs))
+            return swi_stick(ctx,
+                             sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                          "%s: input %d is a frozen weight in %s, which only "
+                                          "linear, linear_ce and embedding read",
+                                          desc->name, i, sw_dtype_name(dtype)));
         const bool pieces =
             (halves && word < SWI_HALVES_PRODUCT) || (accumulate != 0 && is_half(ctx, in[i]));
         const bool strided =

@@ -414,12 +414,21 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: the rank of '%s' must be 0 to %d (got %d)",
                                 model->name, name, SW_MAX_RANK, (int)shape->rank);
+    const bool stored = sw_is_stored(dtype);
     if (!sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
-        !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
+        !sw_size_mul((size_t)n, stored ? 2 : sw_dtype_bytes(dtype), bytes))
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: the dims of '%s' must be at least 1, and its bytes "
                                 "a 64-bit number (got %s)",
                                 model->name, name, SWI_SHAPE(shape));
+    if (stored && (shape->rank != 2 || (dtype == SW_NF4 && shape->dim[1] % SW_NF4_BLOCK != 0)))
+        return swi_declare_fail(
+            model, SW_UNSUPPORTED,
+            "model %s: '%s' is %s, which must be a matrix%s (got %s): store it as bf16",
+            model->name, name, sw_dtype_name(dtype),
+            dtype == SW_NF4 ? " with columns that are a multiple of 64" : "", SWI_SHAPE(shape));
+    if (stored)
+        *bytes = sw_type_bytes(&(sw_type){dtype, SW_PLAIN, *shape});
     if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
         return swi_declare_fail(
             model, SW_INVALID,
@@ -474,6 +483,13 @@ static sw_param model_declare(sw_model *model, const char *name, swi_role role, 
 {
     if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_new") != SW_OK)
         return (sw_param){NULL, 0};
+    if (sw_is_stored(dtype) && init != NULL) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: '%s' is %s, which frozen weights alone can be "
+                               "(sw_weights_new)",
+                               model->name, name != NULL ? name : "", sw_dtype_name(dtype));
+        return (sw_param){model, 0};
+    }
     if (role != SWI_ROLE_STATE && dtype != SW_F32) {
         (void)swi_declare_fail(model, SW_UNSUPPORTED,
                                "model %s: '%s' is %s, only f32 can be trained", model->name,
@@ -515,13 +531,14 @@ sw_param sw_weights_new(sw_model *model, const char *name, sw_dtype dtype, sw_sh
 {
     if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_weights_new") != SW_OK)
         return (sw_param){NULL, 0};
-    if (!swi_is_number(dtype)) {
+    if (!swi_is_number(dtype) && !sw_is_stored(dtype)) {
         (void)swi_declare_fail(model, SW_UNSUPPORTED,
-                               "model %s: '%s' is %s, frozen weights must be f32 or bf16",
+                               "model %s: '%s' is %s, frozen weights must be f32, bf16, i8 "
+                               "or nf4",
                                model->name, name != NULL ? name : "", sw_dtype_name(dtype));
         return (sw_param){model, 0};
     }
-    const sw_param param = model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+    const sw_param param = model_declare(model, name, SWI_ROLE_STATE, dtype, shape, NULL);
     swi_entry *entry = swi_entry_of(param);
     if (entry != NULL) {
         entry->role = SWI_ROLE_PARAMETER;

@@ -1,6 +1,7 @@
 /* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
  * while it works. */
 #include "alloc/base/poison.h"
+#include "kernels/halves.h"
 #include "kernels/noise.h"
 #include "runtime/base/run_observer.h"
 #include "runtime/device/device.h"
@@ -27,6 +28,13 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
     SW_TRY(swi_model_layout(model));
     if (model->arena != NULL)
         return swi_model_is_here(model, exec);
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (sw_is_stored(model->entries[i].dtype) &&
+            !swi_target_of(exec)->device->backend->host_memory)
+            SW_FAIL(SW_UNSUPPORTED,
+                    "model %s: '%s' is %s: frozen weights of a card must be f32 or bf16",
+                    model->name, model->entries[i].name,
+                    sw_dtype_name(model->entries[i].dtype));
     sw_store *store;
     SW_TRY(swi_device_store(swi_target_of(exec)->device, &store,
                             model->bytes > 0 ? model->bytes : SW_ALIGN));
@@ -269,6 +277,63 @@ sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
     if (constant)
         SW_FAIL(SW_INVALID, "sw_param_write: '%s' must not be a constant: declare a state",
                 entry->name);
+    return status;
+}
+
+/* Numbers on their way into frozen weights. */
+typedef struct {
+    const swi_entry *entry;
+    const float *numbers;
+} storing;
+
+static sw_status store_piece(void *context, void *bytes, size_t at, size_t n)
+{
+    const storing *s = context;
+    const size_t size = sw_dtype_bytes(s->entry->dtype);
+    const float *x = s->numbers + at / size;
+    if (s->entry->dtype == SW_F32)
+        memcpy(bytes, x, n);
+    for (size_t i = 0; s->entry->dtype == SW_BF16 && i < n / size; i++)
+        ((uint16_t *)bytes)[i] = sw_bf16_round(x[i]);
+    return SW_OK;
+}
+
+static sw_status store(sw_model *model, const swi_entry *e, int64_t first, const float *numbers,
+                       int64_t n)
+{
+    const sw_stored w = {e->dtype, sw_is_stored(e->dtype) ? model->base + e->offset : NULL,
+                         e->shape.dim[0], e->shape.dim[1]};
+    const int64_t all = swi_elements(&e->shape),
+                  unit = w.bytes != NULL ? sw_stored_unit(&w) : 1;
+    storing s = {e, numbers};
+    if (first < 0 || n < 0 || n > all - first || (n > 0 && first % unit != 0) ||
+        (n % unit != 0 && first + n != all))
+        SW_FAIL(SW_INVALID,
+                "sw_weights_write: '%s' in %s has %lld numbers, which are written in units of "
+                "%lld (got %lld from %lld on)",
+                e->name, sw_dtype_name(e->dtype), (long long)all, (long long)unit, (long long)n,
+                (long long)first);
+    if (w.bytes == NULL) {
+        const size_t size = sw_dtype_bytes(e->dtype);
+        return swi_model_fill(model, e->offset + (size_t)first * size, (size_t)n * size,
+                              store_piece, &s);
+    }
+    model->drawn = false;
+    sw_stored_encode(&w, first, n, numbers);
+    return SW_OK;
+}
+
+sw_status sw_weights_write(sw_param weights, int64_t first, const float *numbers, int64_t n)
+{
+    const swi_entry *known = swi_entry_of(weights);
+    swi_entry *entry;
+    SW_TRY(take_entry(weights, numbers, known != NULL ? known->bytes : 0, "sw_weights_write",
+                      &entry));
+    const bool can = entry->weights;
+    const sw_status status = can ? store(weights.model, entry, first, numbers, n) : SW_INVALID;
+    swi_model_give(weights.model);
+    if (!can)
+        SW_FAIL(SW_INVALID, "sw_weights_write: '%s' must be of sw_weights_new", entry->name);
     return status;
 }
 

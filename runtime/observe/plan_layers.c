@@ -142,7 +142,7 @@ static sw_status add_parameters(layer_list *list, const sw_run_args *args, int m
             continue;
         swi_entry_layer(args, model, e->name, name);
         SW_TRY(find(list, name, &line));
-        line->parameters += e->bytes / sw_dtype_bytes(e->dtype);
+        line->parameters += (uint64_t)swi_elements(&e->shape);
         line->parameter_bytes += e->bytes;
     }
     return SW_OK;

@@ -1,5 +1,5 @@
-/* y (batch, out) = x (batch, in) w^T + b; w (out, in), b (out) optional. w may be bf16 where
- * all else is float32.
+/* y (batch, out) = x (batch, in) w^T + b; w (out, in), b (out) optional. w may be stored in
+ * fewer bits where all else is float32.
  *
  * Keeps x for dw and w for dx: dx = dy w, dw = dy^T x, db = column sums of dy. */
 #include "kernels/dispatch.h"
@@ -47,7 +47,9 @@ static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, bool stor
     g.b = swi_in(l, b);
     g.bias = bias;
     g.accumulate = swi_adds(l, 0);
+    sw_stored w;
     g.order = swi_sum_order(l, stored ? b : -1);
+    g.stored = swi_stored_of(&l->in[b], &w);
     g.a_half = swi_is_half(&l->in[a]);
     g.b_half = swi_is_half(&l->in[b]);
     g.c_half = swi_is_half(&l->out[0]);
@@ -253,7 +255,7 @@ OP(matmul, 2, 0, 1, .infer = matmul_infer, .strided_in = 3, .forward = matmul_fo
 /* ==== embedding =========================================================================== */
 
 /* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8, U16 or I32. The
- * table may be bf16 where y is not.
+ * table may be stored in fewer bits where y is float32.
  *
  * Keeps the ids. The gradient of the table adds the rows of dy in the order of the ids. */
 
@@ -304,9 +306,11 @@ static sw_status embedding_forward(const sw_launch *l)
 {
     const sw_shape *table = &l->in[1].type.shape;
     const sw_ids ids = swi_ids_of(&l->in[0]);
+    sw_stored w;
     SW_TRY(check_ids(&l->in[0], table->dim[0]));
     sw_axes(l->isa)->take_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[1],
-                               swi_is_half(&l->in[1]), swi_is_half(&l->out[0]), l->par);
+                               swi_is_half(&l->in[1]), swi_is_half(&l->out[0]),
+                               swi_stored_of(&l->in[1], &w), l->par);
     return SW_OK;
 }
 

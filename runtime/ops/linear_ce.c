@@ -101,11 +101,13 @@ static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t 
                       const float *bias, void *scratch)
 {
     const int64_t *w = l->in[W].type.shape.dim;
+    sw_stored stored;
     const sw_gemm g =
         SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1], .a_col = 1,
                 .b = swi_in(l, W), .b_row = 1, .b_col = w[1], .bias = bias, .m = rows,
                 .n = w[0], .k = w[1], .order = swi_sum_order(l, W),
-                .a_half = swi_is_half(&l->in[X]), .b_half = swi_is_half(&l->in[W]));
+                .a_half = swi_is_half(&l->in[X]), .b_half = swi_is_half(&l->in[W]),
+                .stored = swi_stored_of(&l->in[W], &stored));
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
@@ -154,11 +156,14 @@ static sw_status forward(const sw_launch *l)
         float *dx = swi_out(p.l, DX), *dw = swi_out(p.l, DW), *db = swi_out(p.l, DB);
         if (dx != NULL) {
             /* From the logits' gradient, which stands in their place. */
+            sw_stored stored;
             const sw_gemm g =
                 SW_INIT(.c = row_at(&l->out[DX], first), .a = p.logits, .a_row = p.classes,
                         .a_col = 1, .b = swi_in(p.l, W), .b_row = p.width, .b_col = 1,
                         .m = rows, .n = p.width, .k = p.classes, .order = swi_sum_order(l, W),
-                        .b_half = swi_is_half(&l->in[W]), .c_half = swi_is_half(&l->out[DX]));
+                        .b_half = swi_is_half(&l->in[W]),
+                        .stored = swi_stored_of(&l->in[W], &stored),
+                        .c_half = swi_is_half(&l->out[DX]));
             sw_dense(p.l->isa)->gemm(&g, p.product, p.l->par);
         }
         if (dw != NULL)

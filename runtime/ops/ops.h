@@ -131,6 +131,16 @@ static inline sw_bf16_order swi_sum_order(const sw_launch *l, int stored)
     return any ? l->order : SW_ORDER_NONE;
 }
 
+/* A weight in 8 or 4 bits, for its kernels, to *to; NULL: it is none. */
+static inline const sw_stored *swi_stored_of(const sw_buffer *b, sw_stored *to)
+{
+    const int64_t *dim = b->type.shape.dim;
+    to->dtype = b->type.dtype;
+    to->bytes = (unsigned char *)b->ptr;
+    to->rows = dim[0];
+    to->cols = dim[1];
+    return sw_is_stored(to->dtype) ? to : NULL;
+}
 static inline const float *swi_in(const sw_launch *l, int i)
 {
     return (const float *)l->in[i].ptr;

@@ -142,12 +142,12 @@ SW_TEST("first values are those of the host")
 SW_TEST("frozen weights in bf16 have the bits of float32 on a card, and near the CPU's")
 {
     sw_plan_info plan[2], here[2];
-    const double want = tuned_same_runs(NULL, NULL, TUNED_TOKENS, here);
+    const double want = tuned_same_runs(NULL, SW_BF16, NULL, TUNED_TOKENS, here);
     for (int half = 0; half < 2; half++) {
         new_cards();
         const sw_exec_opts opts =
             SW_OPTS(sw_exec_opts, .device = "cuda", .compute = half ? SW_BF16 : SW_F32);
-        const double loss = tuned_same_runs(&opts, NULL, TUNED_TOKENS, plan);
+        const double loss = tuned_same_runs(&opts, SW_BF16, NULL, TUNED_TOKENS, plan);
         SW_CHECK(fabs(loss - want) < (half ? 1e-2 : 1e-5), "the loss is %.9g, on the CPU %.9g",
                  loss, want);
         /* In bf16 the masters are rounded there instead. */

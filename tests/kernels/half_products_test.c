@@ -349,6 +349,108 @@ SW_TEST("a stored weight has the bits of its numbers in float32")
             a_stored(sizes[s], kind);
 }
 
+/* Number i as kernels/stored.h defines it. */
+static float number_of(const sw_stored *w, int64_t i)
+{
+    const float scale = sw_stored_scale(w, i);
+    return w->dtype == SW_I8
+               ? (float)((const int8_t *)(const void *)w->bytes)[i] * scale
+               : sw_nf4_value[w->bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15] * scale;
+}
+
+/* A weight in 8 or 4 bits, as it is and turned, in every order. */
+static void a_coded(size3 z, sw_dtype dtype, bool is_turned)
+{
+    static const sw_par two = {2, run_reversed};
+    sw_stored w = {dtype, NULL, is_turned ? z.n : z.k, is_turned ? z.k : z.n};
+    const size_t n = (size_t)(z.m * z.n), all = (size_t)(z.n * z.k);
+    if (all == 0 || (dtype == SW_NF4 && w.cols % SW_NF4_BLOCK != 0))
+        return;
+    const float *x = numbers(all, 3);
+    w.bytes = (unsigned char *)take((sw_stored_bytes(&w) + 3) / 4);
+    float *b = take(all), *want = take(n), *c = take(n);
+    sw_stored_encode(&w, 0, (int64_t)all, x);
+    float worst = 0.0f;
+    for (size_t i = 0; i < all; i++) {
+        b[i] = number_of(&w, (int64_t)i);
+        worst = fmaxf(worst, fabsf(b[i] - x[i]));
+    }
+    CU_ASSERT(worst <= (dtype == SW_I8 ? 0.0041f : 0.17f)); /* half of the widest step */
+    const float *a = numbers((size_t)(z.m * z.k), 5), *before = numbers(n, 8);
+    for (int order = SW_ORDER_NONE; order <= SW_ORDER_TILE; order++)
+        for (int run = 0; run < 3 * ((int)sw_cpu_isa() + 1); run++) {
+            sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .a = a, .a_row = z.k, .a_col = 1};
+            g.b_row = is_turned ? 1 : z.n, g.b_col = is_turned ? z.k : 1;
+            g.order = (sw_bf16_order)order;
+            g.accumulate = run % 3 == 1;
+            for (int coded = 0; coded < 2; coded++) {
+                g.c = coded ? c : want;
+                g.b = coded ? NULL : b;
+                g.stored = coded ? &w : NULL;
+                begin_with_sums(g.c, before, n, false, g.accumulate);
+                product(run / 3, &g, NULL,
+                        run % 3 == 0   ? &reversed
+                        : run % 3 == 1 ? &two
+                                       : NULL);
+            }
+            SW_CHECK(memcmp(want, c, n * sizeof *c) == 0,
+                     "%ldx%ldx%ld type %d turned %d order %d run %d: other bits", (long)z.m,
+                     (long)z.n, (long)z.k, (int)dtype, is_turned, order, run);
+        }
+    give_all();
+}
+
+SW_TEST("weights in 8 and 4 bits have the bits of their numbers")
+{
+    static const size3 more[] = {{1, 192, 704}, {3, 128, 320}, {9, 64, 192}, {1, 1, 64}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes + 4; s++)
+        for (int i = 0; i < 4; i++)
+            a_coded(s < 4 ? more[s] : sizes[s - 4], i < 2 ? SW_I8 : SW_NF4, i % 2 != 0);
+}
+
+/* Codes of the values, of the middles between them, and of what is no number. */
+SW_TEST("4 bits are the nearest value, and a NaN is one of its group alone")
+{
+    static unsigned char bytes[4096];
+    static float x[2 * SW_NF4_GROUP * SW_NF4_BLOCK];
+    const int64_t n = sizeof x / sizeof *x, unit = n / 2;
+    static unsigned char large[1 << 16];
+    sw_stored w = {SW_NF4, large, 2 * SW_NF4_GROUP, SW_NF4_BLOCK};
+    CU_ASSERT_FATAL(sw_stored_bytes(&w) <= sizeof large && sw_stored_unit(&w) == unit);
+    for (int64_t i = 0; i < n; i++) {
+        const int k = (int)(i % 16), next = k < 15 ? k + 1 : k;
+        const float middle = (sw_nf4_value[k] + sw_nf4_value[next]) * 0.5f;
+        x[i] = i / 16 % 2 == 0   ? sw_nf4_value[k]
+               : i / 32 % 2 == 0 ? middle
+                                 : middle + (k < 15 ? 1e-6f : 0.0f);
+        x[i] *= 2.0f;
+    }
+    sw_stored_encode(&w, 0, n, x);
+    int wrong = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned code = w.bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15u;
+        const unsigned want =
+            (unsigned)(i % 16) + (i / 16 % 2 == 1 && i / 32 % 2 == 1 && i % 16 < 15);
+        wrong += code != want || fabsf(sw_stored_scale(&w, i) - 2.0f) > 1e-6f;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    x[unit + 5] = NAN;
+    sw_stored_encode(&w, unit, unit, x + unit);
+    for (int64_t i = 0; i < n; i += 64)
+        CU_ASSERT(isnan(number_of(&w, i)) == (i >= unit));
+    w = (sw_stored){SW_I8, bytes, 3, 100};
+    x[0] = x[250] = INFINITY;
+    sw_stored_encode(&w, 0, 300, x);
+    for (int64_t i = 0; i < 300; i++)
+        CU_ASSERT(isnan(number_of(&w, i)) == (i / 100 != 1));
+    memset(x, 0, sizeof x);
+    for (int i = 0; i < 2; i++) {
+        w = (sw_stored){i == 0 ? SW_I8 : SW_NF4, large, 2 * SW_NF4_GROUP, SW_NF4_BLOCK};
+        sw_stored_encode(&w, 0, n, x);
+        CU_ASSERT(number_of(&w, 77) == 0.0f && number_of(&w, n - 1) == 0.0f);
+    }
+}
+
 /* ---- many products ----------------------------------------------------------------------- */
 
 /* Results (2, 3) and sums over (2, sums): a (r0, s0, s1, m, k), b (r1, s0, s1, k, n), so each

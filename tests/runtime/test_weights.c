@@ -1,5 +1,6 @@
 /* Frozen weights: read by steps in the type that they are stored in, with the bits of the same
  * numbers in float32; not trained, not saved, and counted among the parameters. */
+#include "alloc/base/size.h"
 #include "kernels/dispatch.h"
 #include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
@@ -9,20 +10,40 @@
 
 SW_TESTS("weights")
 
-SW_TEST("weights in bf16 have the bits and the arena of the same numbers in float32")
+/* Of the three matrices. */
+static size_t stored_bytes(sw_dtype dtype)
+{
+    const sw_type types[] = {
+        {dtype, SW_PLAIN, {2, {TUNED_VOCABULARY, TUNED_WIDTH}}},
+        {dtype, SW_PLAIN, {2, {TUNED_WIDER, TUNED_WIDTH}}},
+        {dtype, SW_PLAIN, {2, {TUNED_WIDTH, TUNED_WIDER}}},
+    };
+    size_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += sw_size_round(sw_type_bytes(&types[i]));
+    return sum;
+}
+
+SW_TEST("stored weights have the bits and the arena of the same numbers in float32")
 {
     static const char *const isa[] = {"base", "avx2", NULL};
-    const size_t numbers = TUNED_VOCABULARY * TUNED_WIDTH + 2 * TUNED_WIDTH * TUNED_WIDER;
+    static const sw_dtype kinds[] = {SW_BF16, SW_I8, SW_NF4};
+    CU_ASSERT_EQUAL(stored_bytes(SW_F32), 2 * stored_bytes(SW_BF16));
+    CU_ASSERT(stored_bytes(SW_I8) < stored_bytes(SW_F32) * 10 / 36);
+    CU_ASSERT(stored_bytes(SW_NF4) < stored_bytes(SW_F32) / 7);
     for (int i = 0; i < 3; i++)
         for (int threads = 1; threads < 3; threads++)
-            for (int k = 0; k < 3; k++) {
+            for (int k = 0; k < 9; k++) {
                 sw_plan_info plan[2];
+                const sw_dtype kind = kinds[k / 3];
                 if (i == 1 && sw_cpu_isa() < SW_ISA_AVX2)
                     continue;
                 (void)tuned_same_runs(&SW_OPTS(sw_exec_opts, .isa = isa[i], .threads = threads),
-                                      NULL, (int64_t[]){1, 37, TUNED_TOKENS}[k], plan);
+                                      kind, NULL, (int64_t[]){1, 37, TUNED_TOKENS}[k % 3],
+                                      plan);
                 CU_ASSERT_EQUAL(plan[0].arena_bytes, plan[1].arena_bytes);
-                CU_ASSERT_EQUAL(plan[0].model_bytes, plan[1].model_bytes + 2 * numbers);
+                CU_ASSERT_EQUAL(plan[0].model_bytes - plan[1].model_bytes,
+                                stored_bytes(SW_F32) - stored_bytes(kind));
             }
 }
 
@@ -30,16 +51,18 @@ SW_TEST("weights in bf16 have the bits and the arena of the same numbers in floa
 SW_TEST("in a run of bf16 stored weights are read as they are")
 {
     sw_plan_info plan[2], wide[2];
-    const double exact = tuned_same_runs(NULL, NULL, TUNED_TOKENS, wide);
-    for (int order = SW_ORDER_PAIR; order <= SW_ORDER_TILE; order++)
-        for (int kept = 0; kept < 2; kept++) {
-            const sw_exec_opts opts =
-                SW_OPTS(sw_exec_opts, .compute = SW_BF16, .bf16_order = (sw_bf16_order)order);
-            const double loss = tuned_same_runs(&opts, kept ? "f32" : NULL, TUNED_TOKENS, plan);
-            CU_ASSERT(kept ? loss == exact : loss != exact && fabs(loss - exact) < 1e-2);
-            CU_ASSERT(kept ? plan[1].arena_bytes == wide[1].arena_bytes
-                           : plan[1].arena_bytes < wide[1].arena_bytes);
-        }
+    for (int k = 0; k < 12; k++) {
+        const sw_dtype kind = k % 3 == 0 ? SW_BF16 : k % 3 == 1 ? SW_I8 : SW_NF4;
+        const bool kept = k % 6 >= 3;
+        const double exact = tuned_same_runs(NULL, kind, NULL, TUNED_TOKENS, wide);
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .compute = SW_BF16,
+                                          .bf16_order = k < 6 ? SW_ORDER_PAIR : SW_ORDER_TILE);
+        const double loss =
+            tuned_same_runs(&opts, kind, kept ? "f32" : NULL, TUNED_TOKENS, plan);
+        CU_ASSERT(kept ? loss == exact : loss != exact && fabs(loss - exact) < 1e-2);
+        CU_ASSERT(kept ? plan[1].arena_bytes == wide[1].arena_bytes
+                       : plan[1].arena_bytes < wide[1].arena_bytes);
+    }
 }
 
 /* ---- what is not theirs ------------------------------------------------------------------ */
@@ -48,7 +71,7 @@ SW_TEST("no file has them, and loading leaves them")
 {
     sw_exec *exec = net_exec(NULL);
     tuned t;
-    tuned_new(&t, exec, SW_BF16);
+    tuned_new(&t, exec, SW_BF16, true);
     static uint16_t before[TUNED_WIDTH * TUNED_WIDER], after[TUNED_WIDTH * TUNED_WIDER];
     const char *path = sw_temp_path("weights");
     sw_model *models[] = {t.base, t.own};
@@ -139,9 +162,10 @@ SW_TEST("what cannot be is refused by name")
         sw_dtype dtype;
         int64_t rows;
         const char *words;
-    } bad[] = {{"w", SW_U8, 3, "'w' is u8, frozen weights must be f32 or bf16"},
-               {"w", (sw_dtype)77, 3, "frozen weights must be f32 or bf16"},
+    } bad[] = {{"w", SW_U8, 3, "'w' is u8, frozen weights must be f32, bf16, i8 or nf4"},
+               {"w", (sw_dtype)77, 3, "frozen weights must be f32, bf16, i8 or"},
                {"w", SW_BF16, 0, "the dims of 'w' must be at least 1"},
+               {"w", SW_NF4, 3, "'w' is nf4, which must be a matrix with columns that are a "},
                {"", SW_BF16, 3, "a name must have 1 to"}};
     sw_exec *exec = net_exec(NULL);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -168,6 +192,29 @@ SW_TEST("what cannot be is refused by name")
         SW_OPTS(sw_members_opts, .shape = model, .fn = adds, .user = &w);
     REFUSED(sw_members_create(&members, exec, &group), SW_UNSUPPORTED,
             "members have no frozen weights (sw_weights_new): 'w'");
+    float numbers[8] = {0};
+    REFUSED(sw_weights_write(w, 1, numbers, 4), SW_INVALID, "has 4 numbers");
+    REFUSED(sw_weights_write(w, 0, NULL, 4), SW_INVALID, "must not be NULL");
+
+    sw_model *coded;
+    OK(sw_model_create(&coded, "coded"));
+    AFTER(sw_model_destroy, coded);
+    sw_param codes = sw_weights_new(coded, "codes", SW_I8, SW_SHAPE(3, 5));
+    const sw_param own = sw_param_new(coded, "own", SW_F32, SW_SHAPE(4), "ones");
+    (void)sw_state_new(coded, "state", SW_F32, SW_SHAPE(1));
+    OK(sw_model_ready(coded, exec, 1));
+    REFUSED(sw_weights_write(codes, 5, numbers, 4), SW_INVALID, "units of 5");
+    REFUSED(sw_weights_write(own, 0, numbers, 4), SW_INVALID, "must be of sw_weights_new");
+    sw_run_args moves = args;
+    moves.models = &coded;
+    moves.user = &codes;
+    REFUSED(sw_run(exec, &moves), SW_UNSUPPORTED,
+            "add: input 0 is a frozen weight in i8, which only linear");
+    sw_model *none;
+    OK(sw_model_create(&none, "none"));
+    AFTER(sw_model_destroy, none);
+    (void)sw_state_new(none, "state", SW_I8, SW_SHAPE(3, 5));
+    REFUSED(sw_model_ready(none, exec, 1), SW_INVALID, "i8");
     sw_model *other;
     OK(sw_model_create(&other, "sum"));
     AFTER(sw_model_destroy, other);

@@ -1,28 +1,43 @@
 /* A net over frozen weights, with two small ones beside them that are trained. */
 #include "tests/runtime/tuned.h"
 #include "kernels/halves.h"
+#include "kernels/stored.h"
 #include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
 
 enum { STEPS = 3 };
 
-/* Numbers that bf16 has, as float32 or as they are stored. */
-static void fill(sw_param param, sw_dtype dtype, uint64_t seed)
+/* Random numbers as weights of type `kind` have them; of SW_F32 they are as they are. */
+static void fill(sw_param param, sw_dtype kind, bool stored, uint64_t seed)
 {
-    static float wide[TUNED_VOCABULARY * TUNED_WIDER];
-    static uint16_t half[TUNED_VOCABULARY * TUNED_WIDER];
-    const size_t n = (size_t)swi_elements(&swi_entry_of(param)->shape);
+    static float x[TUNED_VOCABULARY * TUNED_WIDER];
+    static unsigned char bytes[sizeof x];
+    const sw_shape *s = &swi_entry_of(param)->shape;
+    const int64_t n = swi_elements(s);
+    const sw_stored w = {kind, bytes, s->dim[0], s->rank > 1 ? s->dim[1] : 1};
     sw_dice dice = {seed};
-    for (size_t i = 0; i < n; i++) {
-        half[i] = sw_bf16_round(((float)sw_dice_below(&dice, 2001) - 1000.0f) / 4000.0f);
-        wide[i] = sw_bf16_widen(half[i]);
-    }
-    OK(sw_param_write(param, dtype == SW_BF16 ? (void *)half : wide,
-                      n * sw_dtype_bytes(dtype)));
+    for (int64_t i = 0; i < n; i++)
+        x[i] = ((float)sw_dice_below(&dice, 2001) - 1000.0f) / 4000.0f;
+    if (sw_is_stored(kind) && !stored)
+        sw_stored_encode(&w, 0, n, x);
+    for (int64_t i = 0; i < n && !stored; i++)
+        if (kind == SW_BF16)
+            x[i] = sw_bf16_widen(sw_bf16_round(x[i]));
+        else if (kind == SW_I8)
+            x[i] = (float)(int8_t)bytes[i] * sw_stored_scale(&w, i);
+        else if (kind == SW_NF4)
+            x[i] = sw_nf4_value[bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15] *
+                   sw_stored_scale(&w, i);
+    /* In two pieces, where it has two. */
+    const int64_t unit = sw_is_stored(kind) ? sw_stored_unit(&w) : 1;
+    const int64_t piece = n > unit ? unit : n;
+    OK(sw_weights_write(param, 0, x, piece));
+    OK(sw_weights_write(param, piece, x + piece, n - piece));
 }
 
-tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype dtype)
+tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype kind, bool stored)
 {
+    const sw_dtype dtype = stored ? kind : SW_F32;
     *t = (tuned){.opt = NULL};
     OK(sw_model_create(&t->base, "base"));
     OK(sw_model_create(&t->own, "own"));
@@ -37,10 +52,10 @@ tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype dtype)
     OK(sw_optimizer_create(&t->opt, t->own, &SW_OPTS(sw_optimizer_opts, .kind = "adamw")));
     OK(sw_model_ready(t->base, exec, 1));
     OK(sw_model_ready(t->own, exec, 1));
-    fill(t->table, dtype, 1);
-    fill(t->up, dtype, 2);
-    fill(t->bias, SW_F32, 3);
-    fill(t->down, dtype, 4);
+    fill(t->table, kind, stored, 1);
+    fill(t->up, kind, stored, 2);
+    fill(t->bias, SW_F32, true, 3);
+    fill(t->down, kind, stored, 4);
     return t;
 }
 
@@ -81,8 +96,8 @@ sw_run_args tuned_args(tuned *t, sw_array in[2], sw_model *models[2], int64_t to
                    .inputs = in, .n_inputs = 2, .mode = SW_TRAIN);
 }
 
-double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t tokens,
-                       sw_plan_info plan[2])
+double tuned_same_runs(const sw_exec_opts *opts, sw_dtype kind, const char *scope,
+                       int64_t tokens, sw_plan_info plan[2])
 {
     static tuned t[2];
     static float h[TUNED_TOKENS * TUNED_WIDTH];
@@ -91,7 +106,7 @@ double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t toke
         sw_exec *exec = net_exec(opts);
         sw_array in[2], y;
         sw_model *models[2];
-        tuned_new(&t[half], exec, half ? SW_BF16 : SW_F32);
+        tuned_new(&t[half], exec, kind, half != 0);
         t[half].scope = scope;
         sw_run_args args = tuned_args(&t[half], in, models, tokens);
         plan[half] = SW_OPTS(sw_plan_info);
@@ -107,7 +122,7 @@ double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t toke
             const double now = net_metric(exec, "loss");
             if (half == 0)
                 loss[i] = now;
-            SW_CHECK(now == loss[i], "step %d, %s: the loss is %.9g, of bf16 %.9g", i,
+            SW_CHECK(now == loss[i], "step %d, %s: the loss is %.9g, stored %.9g", i,
                      opts != NULL && opts->isa != NULL ? opts->isa : "best", loss[i], now);
         }
         OK(sw_output_get(exec, "h", &y));

@@ -3,8 +3,9 @@
 #define SW_TESTS_RUNTIME_TUNED_H
 
 #include "runtime/stepwell.h"
+#include <stdbool.h>
 
-enum { TUNED_VOCABULARY = 72, TUNED_WIDTH = 40, TUNED_WIDER = 96, TUNED_TOKENS = 300 };
+enum { TUNED_VOCABULARY = 320, TUNED_WIDTH = 64, TUNED_WIDER = 192, TUNED_TOKENS = 300 };
 
 typedef struct {
     sw_model *base, *own; /* frozen weights; what is trained */
@@ -13,17 +14,17 @@ typedef struct {
     const char *scope; /* of all its ops; NULL: none */
 } tuned;
 
-/* Ready, with numbers that bf16 has; the weights that products and lookups read are of that
- * type. It ends with the test. */
-tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype dtype);
+/* Ready, with the numbers that weights of type `kind` have, stored so or as float32. Both
+ * models end with the test. */
+tuned *tuned_new(tuned *t, sw_exec *exec, sw_dtype kind, bool stored);
 void tuned_step(sw_ctx *c, void *user);
 /* A training step over so many tokens. */
 sw_run_args tuned_args(tuned *t, sw_array in[2], sw_model *models[2], int64_t tokens);
 
-/* Steps over weights in float32 and in bf16, each in an exec of its own: losses, results and
- * what is trained have the same bits, plans are what is measured, and warm steps allocate
+/* Steps over weights in float32 and of type `kind`, each in an exec of its own: losses, results
+ * and what is trained have the same bits, plans are what is measured, and warm steps allocate
  * nothing. The last loss; plan gets both plans. */
-double tuned_same_runs(const sw_exec_opts *opts, const char *scope, int64_t tokens,
-                       sw_plan_info plan[2]);
+double tuned_same_runs(const sw_exec_opts *opts, sw_dtype kind, const char *scope,
+                       int64_t tokens, sw_plan_info plan[2]);
 
 #endif

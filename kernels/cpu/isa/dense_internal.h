@@ -66,6 +66,7 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
     return s;
 }
 
+#define swi_stored_run SW_ISA_FN(swi_stored_run)
 #define swi_gemm_bytes SW_KERNEL(dense, gemm_bytes)
 #define swi_gemm SW_KERNEL(dense, gemm)
 #define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
@@ -80,6 +81,8 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
 
 #define swi_conv_flat SW_ISA_FN(swi_conv_flat)
 
+/* Numbers [first, first + n) of w, in the order of rows (gemm_pack.c). */
+void swi_stored_run(float *to, const sw_stored *w, int64_t first, int64_t n);
 /* The same for what is small enough, in at most `threads` parts (gemm_small.c). */
 bool swi_gemm_is_small(const sw_gemm *g);
 void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);

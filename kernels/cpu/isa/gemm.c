@@ -560,12 +560,10 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         next.width = least(COLS, end - next.j);
         next.depth = least(depth, k_end - next.k);
         asking soon = {0};
-        if (next.j < end)
+        if (next.j < end && g->stored == NULL)
             soon = ask_for(g, &next, r->end - r->i);
-        x.raw =
-            g->order == SW_ORDER_NONE && !g->b_half && g->b_col == 1 && r->end - r->i >= ROWS
-                ? x.width / NR * NR
-                : 0;
+        const bool plain = g->order == SW_ORDER_NONE && !g->b_half && g->stored == NULL;
+        x.raw = plain && g->b_col == 1 && r->end - r->i >= ROWS ? x.width / NR * NR : 0;
         x.deep = swi_deep(g->order, x.depth);
         region sums = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
         if (g->c_half)

@@ -298,8 +298,54 @@ SW_VEC_FN void pack_lines(float *to, const sw_gemm *g, const range *r, int how)
         pack(to, g, what, WIDENED_PAIRS);                                                      \
     }
 
+void swi_stored_run(float *to, const sw_stored *w, int64_t first, int64_t n)
+{
+    const int64_t unit = w->dtype == SW_I8 ? w->cols : SW_NF4_BLOCK;
+    for (int64_t i = first, end = first + n, next; i < end; i = next) {
+        const float scale = sw_stored_scale(w, i);
+        next = least((i / unit + 1) * unit, end);
+        if (w->dtype == SW_I8) {
+            const int8_t *codes = (const int8_t *)(const void *)w->bytes + i;
+            for (int64_t c = 0; c < next - i; c++)
+                to[c] = (float)codes[c] * scale;
+        } else {
+            float value[16];
+            for (int c = 0; c < 16; c++)
+                value[c] = sw_nf4_value[c] * scale;
+            for (int64_t c = i; c < next; c++)
+                to[c - i] = value[w->bytes[c / 2] >> (c % 2 == 0 ? 4 : 0) & 15];
+        }
+        to += next - i;
+    }
+}
+
+/* Panel by panel: the numbers of its part of B, then their cells. */
+static __attribute__((noinline)) void pack_stored(float *to, const sw_gemm *g, const piece *x)
+{
+    _Alignas(64) float some[NR * SW_GEMM_BLOCK];
+    const bool turned = g->b_row == 1;
+    sw_gemm part = *g;
+    part.stored = NULL;
+    part.b = some;
+    part.b_row = turned ? 1 : NR;
+    part.b_col = turned ? SW_GEMM_BLOCK : 1;
+    for (int64_t p = 0; p < x->width; p += NR) {
+        const piece y = {.width = least(NR, x->width - p), .depth = x->depth, .deep = x->deep};
+        const int64_t runs = turned ? y.width : y.depth, n = turned ? y.depth : y.width;
+        const int64_t from = x->k * g->b_row + (x->j + p) * g->b_col;
+        for (int64_t r = 0; r < runs; r++)
+            swi_stored_run(some + r * (turned ? part.b_col : part.b_row), g->stored,
+                           from + r * (turned ? g->b_col : g->b_row), n);
+        swi_pack_piece(to + p * x->deep, &part, &y);
+    }
+}
+
 void swi_pack_piece(float *to, const sw_gemm *g, const piece *x)
 {
+    if (g->stored != NULL) {
+        pack_stored(to, g, x);
+        return;
+    }
     BY_READING(pack_b, to, g, x, g->b_half)
 }
 

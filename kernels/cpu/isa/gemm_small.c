@@ -35,7 +35,7 @@ typedef struct {
 bool swi_gemm_is_small(const sw_gemm *g)
 {
     return g->n <= COLS && g->k <= DEPTH && g->m <= MOST_ROWS && g->k > 0 && !g->bias_down &&
-           !g->b_half;
+           !g->b_half && g->stored == NULL;
 }
 
 /* ---- B ----------------------------------------------------------------------------------- */

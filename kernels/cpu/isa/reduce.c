@@ -11,6 +11,7 @@
  * each element is summed in the order of ids.
  *
  * So neither threads nor the cut show in the bits. */
+#include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/element_loops.h"
 #include "kernels/cpu/isa/vec.h"
 
@@ -448,6 +449,7 @@ typedef struct {
     int64_t rows, width, per_part;
     int64_t cols; /* of a part */
     bool half, y_half;
+    const sw_stored *stored;
 } rows_job;
 
 static void take_part(void *arg, int part)
@@ -458,6 +460,11 @@ static void take_part(void *arg, int part)
     const size_t size = j->half ? sizeof(uint16_t) : sizeof(float);
     for (int64_t i = first; i < end; i++) {
         const char *row = (const char *)j->x + (size_t)(sw_id_at(j->ids, i) * j->width) * size;
+        if (j->stored != NULL) {
+            swi_stored_run(j->y + i * j->width, j->stored, sw_id_at(j->ids, i) * j->width,
+                           j->width);
+            continue;
+        }
         char *y = (char *)j->y + (size_t)(i * j->width) * (j->y_half ? size : sizeof *j->y);
         if (j->half == j->y_half)
             memcpy(y, row, (size_t)j->width * size);
@@ -469,9 +476,10 @@ static void take_part(void *arg, int part)
 }
 
 void SW_KERNEL(axes, take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
-                                bool half, bool y_half, const sw_par *par)
+                                bool half, bool y_half, const sw_stored *stored,
+                                const sw_par *par)
 {
-    rows_job j = {.y = y, .x = table, .ids = ids, .width = width};
+    rows_job j = {.y = y, .x = table, .ids = ids, .width = width, .stored = stored};
     j.half = half, j.y_half = y_half;
     if (width < 1)
         return;
