@@ -60,7 +60,7 @@ static inline int64_t sw_stored_unit(const sw_stored *w)
 /* The values of SW_NF4, the first eight of them at most 0. */
 extern const float sw_nf4_value[16];
 
-/* What the codes of the row or block of number i are multiplied by. */
+/* The scale of the row or block of number i. */
 static inline float sw_stored_scale(const sw_stored *w, int64_t i)
 {
     const float *scales = (const float *)(const void *)(w->bytes + sw_stored_scales(w));

@@ -131,7 +131,7 @@ static inline sw_bf16_order swi_sum_order(const sw_launch *l, int stored)
     return any ? l->order : SW_ORDER_NONE;
 }
 
-/* A weight in 8 or 4 bits, for its kernels, to *to; NULL: it is none. */
+/* A weight in 8 or 4 bits, for its kernels, to *to; NULL: it has another type. */
 static inline const sw_stored *swi_stored_of(const sw_buffer *b, sw_stored *to)
 {
     const int64_t *dim = b->type.shape.dim;
