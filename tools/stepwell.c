@@ -18,6 +18,7 @@ static const cli_tool tools[] = {
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},
     {"sample", tool_sample, "text from a trained gpt"},
+    {"tokens", tool_tokens, "which tokens a text or conversation becomes"},
     {"info", tool_info, "what a file is and what it has: parameters, profiles, arrays"},
     {"top", tool_top, "watch a running training"},
 };

@@ -583,18 +583,25 @@ static sw_status more_of_file(sw_json_in *in)
     return SW_OK;
 }
 
+sw_status byte_reader_json(byte_reader *r, sw_json_in *in)
+{
+    int c;
+    *in = sw_json_in_text(NULL, 0, r->path);
+    in->more = more_of_file;
+    in->context = r;
+    SW_TRY(byte_reader_peek(r, &c));
+    in->text = r->buffer + r->begin;
+    in->bytes = r->end - r->begin;
+    in->before = r->at;
+    return SW_OK;
+}
+
 sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
 {
     json_buffer buffer = {0};
-    sw_json_in in = sw_json_in_text(NULL, 0, r->path);
-    int c;
-    in.more = more_of_file;
-    in.context = r;
+    sw_json_in in;
+    SW_TRY(byte_reader_json(r, &in));
     in.python = true;
-    SW_TRY(byte_reader_peek(r, &c));
-    in.text = r->buffer + r->begin;
-    in.bytes = r->end - r->begin;
-    in.before = r->at;
     const sw_status status = json_tree_build(t, &buffer, &in, out);
     json_buffer_free(&buffer);
     return status;

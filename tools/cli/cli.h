@@ -237,6 +237,7 @@ int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_place(int argc, char **argv);
 int tool_sample(int argc, char **argv);
+int tool_tokens(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
 

@@ -256,8 +256,7 @@ static sw_status put_pieces(encoding *e, uint32_t stage, const char *text, size_
     return SW_OK;
 }
 
-/* Bytes of the blank at text, of `bytes`; 0: it is another character. */
-static size_t blank(const char *text, size_t bytes)
+size_t text_blank(const char *text, size_t bytes)
 {
     const unsigned char *s = (const unsigned char *)text;
     if (bytes > 0 && (s[0] == ' ' || (s[0] >= 9 && s[0] <= 13)))
@@ -273,8 +272,7 @@ static size_t blank(const char *text, size_t bytes)
                : 0;
 }
 
-/* Where the character before text + at begins; at > 0. */
-static size_t back(const char *text, size_t at)
+size_t text_back(const char *text, size_t at)
 {
     do
         at--;
@@ -341,7 +339,7 @@ static sw_status next_added(const tokenizer *t, const added_tokens *of, const ch
         if (a->single_word) {
             bool left = false, right;
             if (b > 0)
-                SW_TRY(is_word(t, text + back(text, b), b - back(text, b), &left));
+                SW_TRY(is_word(t, text + text_back(text, b), b - text_back(text, b), &left));
             SW_TRY(is_word(t, text + n, bytes - n, &right));
             if (left || right) {
                 from = n - 1;
@@ -350,10 +348,10 @@ static sw_status next_added(const tokenizer *t, const added_tokens *of, const ch
         }
         *next = n;
         if (a->lstrip)
-            while (b > at && blank(text + back(text, b), b - back(text, b)) > 0)
-                b = back(text, b);
+            while (b > at && text_blank(text + text_back(text, b), b - text_back(text, b)) > 0)
+                b = text_back(text, b);
         if (a->rstrip)
-            for (size_t k; (k = blank(text + n, bytes - n)) > 0;)
+            for (size_t k; (k = text_blank(text + n, bytes - n)) > 0;)
                 n += k;
         *found = a;
         *begin = b > at ? b : at; /* rstrip may have taken it, or a part */

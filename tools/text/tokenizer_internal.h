@@ -72,6 +72,11 @@ struct tokenizer {
 /* The slot of a pair, or the free one where it would be. */
 merge *tokenizer_merge_slot(const tokenizer *t, uint64_t of);
 
+/* Bytes of the blank (White_Space) at text, of `bytes`; 0: it is another character. */
+size_t text_blank(const char *text, size_t bytes);
+/* Where the character before text + at begins; at > 0. */
+size_t text_back(const char *text, size_t at);
+
 /* NFC: *out is `text` itself where nothing changes, else scratch of t. */
 SW_MUST_USE sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes,
                                           const char **out, size_t *out_bytes);
