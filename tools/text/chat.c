@@ -80,7 +80,7 @@ struct chat {
     uint32_t n_messages, n_prompt, cap_messages;
     span part[PARTS]; /* texts */
     bool has[PARTS], is_text[PARTS];
-    size_t *bounds; /* begin and last byte of what counts, one after the other */
+    size_t *bounds; /* begin and end of what counts, in turn */
     uint32_t *tokens, n_bounds, cap_bounds, cap_tokens;
     token_ids ids, labels;
 };
@@ -139,6 +139,19 @@ static sw_status get_text(sw_json_in *in, buffer *b)
     return make_room(b, 0);
 }
 
+/* Is there another item of the list that comes next, or was begun? *n, from 0, counts them. */
+static sw_status next_item(sw_json_in *in, uint32_t *n, bool *there)
+{
+    const bool first = (*n)++ == 0;
+    if (first)
+        SW_TRY(sw_json_expect(in, '['));
+    SW_TRY(sw_json_accept(in, first ? ']' : ',', there));
+    if (!first)
+        return *there ? SW_OK : sw_json_expect(in, ']');
+    *there = !*there;
+    return SW_OK;
+}
+
 /* ---- the folder ---------------------------------------------------------------------------
  */
 
@@ -164,6 +177,7 @@ static sw_status read_template(sw_json_in *in, const char *key, void *context)
 /* A text, or a list of templates with names: then the one that is `default`. */
 static sw_status read_templates(sw_json_in *in, config *f)
 {
+    uint32_t n = 0;
     bool more;
     int c;
     SW_TRY(sw_json_peek(in, &c));
@@ -171,16 +185,15 @@ static sw_status read_templates(sw_json_in *in, config *f)
         return get_text(in, &f->template);
     if (c != '[')
         return sw_json_skip(in);
-    SW_TRY(sw_json_expect(in, '['));
-    SW_TRY(sw_json_accept(in, ']', &more));
-    for (more = !more; more;) {
+    for (;;) {
+        SW_TRY(next_item(in, &n, &more));
+        if (!more)
+            return SW_OK;
         f->name.n = f->one.n = 0;
         SW_TRY(sw_json_get_object(in, read_template, f));
         if (f->name.n == 7 && memcmp(f->name.at, "default", 7) == 0)
             SW_TRY(put(&f->template, f->one.at, f->one.n));
-        SW_TRY(sw_json_accept(in, ',', &more));
     }
-    return sw_json_expect(in, ']');
 }
 
 static sw_status read_config(sw_json_in *in, const char *key, void *context)
@@ -376,26 +389,25 @@ static sw_status read_part(sw_json_in *in, const char *key, void *context)
 /* A text, or a list of parts that are texts, as one text. */
 static sw_status read_content_of(sw_json_in *in, line *l, span *to)
 {
-    bool more;
+    uint32_t n = 0;
+    bool more = true;
     int c;
     to->at = l->c->texts.n;
     SW_TRY(sw_json_peek(in, &c));
     if (c == '"') {
         SW_TRY(get_text(in, &l->c->texts));
     } else if (c == '[') {
-        SW_TRY(sw_json_expect(in, '['));
-        SW_TRY(sw_json_accept(in, ']', &more));
-        for (more = !more; more;) {
+        while (more) {
+            SW_TRY(next_item(in, &n, &more));
             l->type[0] = '\0';
-            SW_TRY(sw_json_get_object(in, read_part, l));
-            if (strcmp(l->type, "text") != 0)
+            if (more)
+                SW_TRY(sw_json_get_object(in, read_part, l));
+            if (more && strcmp(l->type, "text") != 0)
                 return bad_name(in,
                                 "a part of a content must have the type text (got '%s'); "
                                 "leave it out, " ELSEWHERE,
                                 l->type);
-            SW_TRY(sw_json_accept(in, ',', &more));
         }
-        SW_TRY(sw_json_expect(in, ']'));
     } else {
         return sw_json_bad(in, "a content must be a text or a list of parts of text");
     }
@@ -444,12 +456,13 @@ static sw_status read_message(sw_json_in *in, const char *key, void *context)
 
 static sw_status read_messages(sw_json_in *in, chat *c, line_part part)
 {
-    bool more;
-    SW_TRY(sw_json_expect(in, '['));
-    SW_TRY(sw_json_accept(in, ']', &more));
-    if (more)
-        return sw_json_bad(in, "a list of messages must have at least one");
-    do {
+    uint32_t n = 0;
+    for (bool more;;) {
+        SW_TRY(next_item(in, &n, &more));
+        if (!more && n == 1)
+            return sw_json_bad(in, "a list of messages must have at least one");
+        if (!more)
+            return SW_OK;
         line l = {.c = c, .m = {.part = part}};
         SW_TRY(sw_json_get_object(in, read_message, &l));
         if (!l.has_role || !l.has_content)
@@ -462,9 +475,7 @@ static sw_status read_messages(sw_json_in *in, chat *c, line_part part)
                 (c->n_messages - at) * sizeof *c->messages);
         c->messages[at] = l.m;
         c->n_messages++;
-        SW_TRY(sw_json_accept(in, ',', &more));
-    } while (more);
-    return sw_json_expect(in, ']');
+    }
 }
 
 static sw_status read_line(sw_json_in *in, const char *key, void *context)
@@ -502,15 +513,12 @@ static sw_status read_line(sw_json_in *in, const char *key, void *context)
 /* ---- rendering ----------------------------------------------------------------------------
  */
 
-/* The next byte begins what counts, or is the first that does not. */
-static sw_status mark(chat *c, bool begin)
+/* What counts begins here, or ends: in turn. */
+static sw_status mark(chat *c)
 {
     SW_TRY(sw_heap_reserve(&c->bounds, SW_HEAP_FILES, &c->cap_bounds, c->n_bounds + 1,
                            sizeof *c->bounds));
-    if (!begin && c->rendered.n == c->bounds[c->n_bounds - 1])
-        c->n_bounds--; /* nothing */
-    else
-        c->bounds[c->n_bounds++] = c->rendered.n - !begin;
+    c->bounds[c->n_bounds++] = c->rendered.n;
     return SW_OK;
 }
 
@@ -578,7 +586,7 @@ static sw_status put_turn(chat *c, const message *m, bool thinks, span reasoning
     buffer *to = &c->rendered;
     SW_TRY(begin_turn(c, m->role));
     if (counts(m))
-        SW_TRY(mark(c, true));
+        SW_TRY(mark(c));
     if (thinks) {
         SW_TRY(say(to, "<think>\n"));
         SW_TRY(put_span(c, without(c, reasoning, true, true)));
@@ -589,7 +597,7 @@ static sw_status put_turn(chat *c, const message *m, bool thinks, span reasoning
     const bool llama = known[c->known].kind == LLAMA32;
     SW_TRY(say(to, llama ? "<|eot_id|>" : "<|im_end|>"));
     if (counts(m))
-        SW_TRY(mark(c, false));
+        SW_TRY(mark(c));
     return llama ? SW_OK : say(to, "\n");
 }
 
@@ -655,12 +663,12 @@ static sw_status put_plain(chat *c)
     for (uint32_t i = 0; i < c->n_messages; i++) {
         const message *m = &c->messages[i];
         if (counts(m))
-            SW_TRY(mark(c, true));
+            SW_TRY(mark(c));
         SW_TRY(put_span(c, m->content));
         if (m->role == ASSISTANT)
             SW_TRY(put(&c->rendered, c->eos.at, c->eos.n));
         if (counts(m))
-            SW_TRY(mark(c, false));
+            SW_TRY(mark(c));
     }
     return SW_OK;
 }
@@ -699,12 +707,12 @@ static sw_status render_texts(chat *c)
     const span last = c->part[c->has[TEXT] ? TEXT : COMPLETION];
     if (!c->has[TEXT])
         SW_TRY(put_span(c, c->part[PROMPT]));
-    SW_TRY(mark(c, true));
+    SW_TRY(mark(c));
     SW_TRY(put_span(c, last));
     if (c->eos.n > 0 && (last.n < c->eos.n || memcmp(c->texts.at + last.at + last.n - c->eos.n,
                                                      c->eos.at, c->eos.n) != 0))
         SW_TRY(put(&c->rendered, c->eos.at, c->eos.n));
-    return mark(c, false);
+    return mark(c);
 }
 
 static sw_status render(chat *c, const sw_json_in *in)
@@ -746,7 +754,7 @@ static sw_status make_ids(chat *c)
     for (uint32_t i = 0; i < n; i++)
         c->labels.at[i] = c->has[TEXT] ? c->ids.at[i] : CHAT_NOT_COUNTED;
     for (uint32_t k = 0; k + 1 < c->n_bounds; k += 2)
-        for (uint32_t i = c->tokens[k]; i <= c->tokens[k + 1] && i < n; i++)
+        for (uint32_t i = c->tokens[k]; i < c->tokens[k + 1]; i++)
             c->labels.at[i] = c->ids.at[i];
     return SW_OK;
 }

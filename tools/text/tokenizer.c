@@ -105,8 +105,10 @@ typedef struct {
 static sw_status emit(encoding *e, uint32_t id, size_t bytes)
 {
     token_ids *ids = e->ids;
+    const size_t begin = e->done;
     e->done += bytes;
-    while (e->n_found < e->n_placed && e->place[e->n_found] < e->done)
+    while (e->n_found < e->n_placed && (e->n_found % 2 == 0 ? e->place[e->n_found] < e->done
+                                                            : e->place[e->n_found] <= begin))
         e->tokens[e->n_found++] = ids->n;
     SW_TRY(sw_heap_reserve(&ids->at, SW_HEAP_DATASETS, &ids->cap, ids->n + 1, sizeof *ids->at));
     ids->at[ids->n++] = (int32_t)id;

@@ -37,8 +37,9 @@ void token_ids_free(token_ids *ids);
  * than 1 GiB.
  *
  * special   with the tokens that the file's post-processor puts around a text
- * bounds    bytes of the text, ascending; NULL where n_bounds is 0
- * tokens    receives, for each bound, which of `ids` has that byte; their number at the end
+ * bounds    where spans of the text begin and end, in turn: ascending, between characters
+ * tokens    receives for each begin the first of `ids` that has a byte after it, for each end
+ *           the first that has none before it, or their number
  *
  * On failure the ids are as before. */
 SW_MUST_USE sw_status tokenizer_encode(tokenizer *t, token_ids *ids, const char *text,

@@ -467,7 +467,6 @@ static sw_status take_all_added(reader *r, size_t at)
         SW_TRY(take_added(r, &in));
         SW_TRY(sw_json_accept(&in, ',', &more));
     }
-    SW_TRY(sw_json_expect(&in, ']'));
     for (int i = 0; i < 2; i++) {
         added_tokens *of = i == 0 ? &t->raw : &t->normal;
         if (of->n > 0)
