@@ -7,7 +7,7 @@ import subprocess
 
 from frame import ROOT, Skip, check, get, main, put, run, test
 
-COMMANDS = "train pbt evolve plan eval predict report bench place sample info top help".split()
+COMMANDS = "train pbt evolve plan eval predict report bench place sample tokens info top help".split()
 
 
 def options(help_text):

@@ -44,7 +44,7 @@ static chat *opened(const char *folder, const char *name)
     return c;
 }
 
-/* What was read, as texts: [what counts] in brackets, a line for each conversation. */
+/* The conversations that were read, as texts: [what counts] in brackets. */
 typedef struct {
     chat *c;
     char text[20000];

@@ -76,7 +76,7 @@ def random_text(dice, special):
 
 
 def lines(program, folder, objects, *more):
-    """What the program makes of each."""
+    """The program's ids and labels of each."""
     path = os.path.join(folder, "data.jsonl")
     with open(path, "w") as f:
         for i, o in enumerate(objects):

@@ -513,7 +513,7 @@ static sw_status read_line(sw_json_in *in, const char *key, void *context)
 /* ---- rendering ----------------------------------------------------------------------------
  */
 
-/* What counts begins here, or ends: in turn. */
+/* A part that counts begins here, or ends: in turn. */
 static sw_status mark(chat *c)
 {
     SW_TRY(sw_heap_reserve(&c->bounds, SW_HEAP_FILES, &c->cap_bounds, c->n_bounds + 1,

@@ -42,8 +42,8 @@ typedef sw_status chat_each(void *context, const int32_t *ids, const int32_t *la
  *     text                   all counts; the tokenizer's end token comes after it
  *
  * A content is a text, or a list of parts of text. Keys of other names are passed over; tools
- * and tool calls are refused. Messages of failures have file and line. What `each` returns ends
- * the reading where it is not SW_OK. */
+ * and tool calls are refused. Messages of failures have file and line. The reading
+ * ends where `each` does not return SW_OK, with that. */
 SW_MUST_USE sw_status chat_read(chat *c, const char *path, chat_each *each, void *context);
 
 #endif

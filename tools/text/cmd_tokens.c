@@ -20,7 +20,7 @@ typedef struct {
     uint64_t n;
 } printer;
 
-/* What the writer has goes out; it is empty then. */
+/* Put out the writer's text; it is empty then. */
 static sw_status put_json(printer *p)
 {
     if (p->json.status == SW_OK)

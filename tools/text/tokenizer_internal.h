@@ -1,4 +1,4 @@
-/* What a tokenizer is, for its reader and its two directions. */
+/* The parts of a tokenizer, for its reader and its two directions. */
 #ifndef SW_TOKENIZER_INTERNAL_H
 #define SW_TOKENIZER_INTERNAL_H
 

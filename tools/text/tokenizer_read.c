@@ -13,7 +13,7 @@
 #define IDS_MAX (1u << 22)
 #define NAME 64 /* bytes of names that are looked at; longer ones are none that is built */
 #define ELSEWHERE "; ids that were made elsewhere are read: ids:FILE.jsonl"
-/* What tokenizers splits by where the file has no pattern. */
+/* The pattern of tokenizers where the file has none. */
 #define GPT2_PATTERN                                                                           \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
