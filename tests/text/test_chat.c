@@ -294,6 +294,10 @@ static const struct {
     {"{\"text\": \"\xff\"}", "must be UTF-8"},
     {"{\"text\": \"a\"]", "'}' was expected"},
     {"[\"a\"]", "'{' was expected"},
+    {"{\"messages\":[{\"role\":\"user\"", "'}' was expected"},
+    {"{\"text\":", "'text' must be a text"},
+    {"{\"text\": \"a", "a string without an end"},
+    {"{\"text\": \"a\"} {\"text\": \"b\"}", "one object, and nothing after it"},
 };
 
 SW_TEST("other shapes are refused, with file and line")
@@ -302,20 +306,31 @@ SW_TEST("other shapes are refused, with file and line")
     chat *c = opened(new_folder(NULL, NULL), "chatml");
     seen *s = sw_block(sizeof *s);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        REFUSED(read_text(s, c, sw_textf("{\"text\": \"hello\"}\n\n%s\n", bad[i].line)),
+        REFUSED(read_text(s, c,
+                          sw_textf("{\"text\": \"hello\"}\n\n%s\n{\"text\": \"hello\"}\n",
+                                   bad[i].line)),
                 SW_FORMAT, bad[i].says);
         CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "talk.jsonl: line 3: column "));
         CU_ASSERT_STRING_EQUAL(s->text, "[hello]\n--\n");
     }
     s->stop_at = 2;
-    CU_ASSERT_EQUAL(read_text(s, c, "{\"text\": \"a\"}{\"text\": \"b\"} {\"text\": \"c\"}"),
-                    SW_STOPPED);
+    CU_ASSERT_EQUAL(
+        read_text(s, c, "{\"text\": \"a\"}\r\n{\"text\": \"b\"} \n{\"text\": \"c\"}"),
+        SW_STOPPED);
     CU_ASSERT_EQUAL(s->n, 2);
     s->stop_at = 0;
     OK(read_text(s, c, "\n{\"text\": \"\"}\n"));
     CU_ASSERT_EQUAL(s->n, 0); /* not a token */
     OK(read_text(s, c, ""));
     REFUSED(chat_read(c, sw_temp_path("no.jsonl"), see, s), SW_IO, "no.jsonl");
+    /* A line that ends where the bytes read at once do, which are 64 KiB. */
+    for (int n = 65535; n <= 65538; n++) {
+        const char *line = sw_textf("%*s\n", n - 1, "{\"text\": \"hello\"}");
+        OK(read_text(s, c, sw_textf("%s%s", line, "{\"text\": \"hello\"}")));
+        CU_ASSERT_EQUAL(s->n, 2);
+        REFUSED(read_text(s, c, sw_textf("%s%s", line, "{\"text\" 7}\n{}")), SW_FORMAT,
+                "line 2: column 9: ");
+    }
 }
 
 /* ---- faults -------------------------------------------------------------------------------

@@ -59,6 +59,22 @@ static const struct {
     {{.model = ", \"ignore_merges\": true", .pre_tokenizer = BYTES_ALONE}, "hello", "259"},
 };
 
+SW_TEST("each byte has a character of its own")
+{
+    static const int known[][2] = {{0, 256},   {' ', 288}, {'!', '!'}, {126, 126},
+                                   {127, 289}, {160, 322}, {161, 161}, {172, 172},
+                                   {173, 323}, {174, 174}, {255, 255}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        CU_ASSERT_EQUAL(byte_character(known[i][0]), known[i][1]);
+    int bytes = 0;
+    for (int code = -1; code < 1000; code++) {
+        const int byte = character_byte(code);
+        bytes += byte >= 0;
+        CU_ASSERT(byte < 0 || byte_character(byte) == code);
+    }
+    CU_ASSERT_EQUAL(bytes, 256);
+}
+
 SW_TEST("words become ids by their merges")
 {
     NEEDS_PCRE2();

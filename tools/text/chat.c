@@ -774,26 +774,57 @@ sw_status chat_prompt(chat *c, token_ids *ids, const char *text)
     return tokenizer_encode(c->t, ids, c->rendered.at, c->rendered.n, plain, NULL, NULL, 0);
 }
 
-static sw_status read_lines(chat *c, sw_json_in *in, chat_each *each, void *context)
+/* Of the bytes that the file has at hand, a line ends before its newline. */
+static void cut_line(sw_json_in *in, const sw_json_in *file)
 {
-    in->strict = true;
-    in->line = 1;
-    for (int next;;) {
-        SW_TRY(sw_json_peek(in, &next));
-        if (next < 0)
-            return SW_OK;
-        const uint64_t number = in->line;
-        begin_line(c);
-        SW_TRY(sw_json_get_object(in, read_line, c));
-        SW_TRY(render(c, in));
-        const sw_status status = make_ids(c);
-        if (status != SW_OK) {
-            char why[400];
-            snprintf(why, sizeof why, "%s", sw_last_error());
-            SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, number, why);
+    const unsigned char *end = memchr(file->text + in->at, '\n', file->bytes - in->at);
+    in->bytes = end != NULL ? (size_t)(end - file->text) : file->bytes;
+}
+
+static sw_status more_of_line(sw_json_in *in)
+{
+    sw_json_in *file = in->context;
+    if (in->bytes < file->bytes)
+        return SW_OK;
+    SW_TRY(file->more(file));
+    in->text = file->text;
+    in->before = file->before;
+    in->at = 0;
+    cut_line(in, file);
+    return SW_OK;
+}
+
+static sw_status read_lines(chat *c, sw_json_in *file, chat_each *each, void *context)
+{
+    sw_json_in in = *file;
+    in.more = more_of_line;
+    in.context = file;
+    in.strict = true;
+    cut_line(&in, file);
+    for (in.line = 1;; in.line++) {
+        int next;
+        SW_TRY(sw_json_peek(&in, &next));
+        if (next >= 0) {
+            begin_line(c);
+            SW_TRY(sw_json_get_object(&in, read_line, c));
+            SW_TRY(sw_json_peek(&in, &next));
+            if (next >= 0)
+                return sw_json_bad(&in, "a line must have one object, and nothing after it");
+            SW_TRY(render(c, &in));
+            const sw_status status = make_ids(c);
+            if (status != SW_OK) {
+                char why[400];
+                snprintf(why, sizeof why, "%s", sw_last_error());
+                SW_FAIL(status, "%s: line %" PRIu64 ": %s", in.path, in.line, why);
+            }
+            if (c->ids.n > 0)
+                SW_TRY(each(context, c->ids.at, c->labels.at, c->ids.n));
         }
-        if (c->ids.n > 0)
-            SW_TRY(each(context, c->ids.at, c->labels.at, c->ids.n));
+        if (in.bytes == file->bytes)
+            return SW_OK;
+        in.at = in.bytes + 1;
+        in.line_began = in.before + in.at;
+        cut_line(&in, file);
     }
 }
 

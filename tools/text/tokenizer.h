@@ -26,6 +26,11 @@ const char *tokenizer_token(const tokenizer *t, int32_t id, size_t *n);
 /* The id of a token that was added to the vocabulary, such as <|im_end|>; -1: there is none. */
 int32_t tokenizer_added(const tokenizer *t, const char *text, size_t n);
 
+/* The alphabet of byte-level tokens: the character that a byte is written as, and the byte of a
+ * character, -1 where it stands for none. */
+int byte_character(int byte);
+int character_byte(int code);
+
 /* Begins as zeros; grows. */
 typedef struct {
     int32_t *at;

@@ -126,16 +126,25 @@ static sw_status each_part(reader *r, size_t at, const char *what, const char *l
 /* ---- the vocabulary -----------------------------------------------------------------------
  */
 
-/* Bytes are written as characters that can be seen: those of Latin-1 that can stay, and the
- * others in their order from U+0100 on. -1: the character stands for no byte. */
-static int byte_of(uint32_t code)
+/* Characters of Latin-1 that can be seen stay; the other bytes are U+0100 to U+0143 in their
+ * order. */
+static bool stays(int code)
 {
-    if ((code >= 33 && code <= 126) || (code >= 161 && code <= 255 && code != 173))
-        return (int)code;
+    return (code >= 33 && code <= 126) || (code >= 161 && code <= 255 && code != 173);
+}
+
+int byte_character(int byte)
+{
+    return stays(byte) ? byte : byte <= 32 ? byte + 256 : byte < 173 ? byte - 127 + 289 : 323;
+}
+
+int character_byte(int code)
+{
+    if (stays(code))
+        return code;
     if (code < 256 || code > 323)
         return -1;
-    code -= 256;
-    return (int)(code <= 32 ? code : code <= 66 ? code - 33 + 127 : 173);
+    return code < 289 ? code - 256 : code < 323 ? code - 289 + 127 : 173;
 }
 
 /* The bytes that `from` stands for; false: it has another character, and they are its own. */
@@ -144,11 +153,10 @@ static bool take_bytes(char *to, const char *from, size_t n, uint32_t *n_bytes)
     uint32_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)from[i];
-        const uint32_t code = c < 0x80 ? c
-                              : c < 0xe0 && i + 1 < n
-                                  ? (uint32_t)(c & 31) << 6 | ((unsigned char)from[++i] & 63)
-                                  : UINT32_MAX;
-        const int byte = byte_of(code);
+        const int code = c < 0x80                ? c
+                         : c < 0xe0 && i + 1 < n ? (c & 31) << 6 | (from[++i] & 63)
+                                                 : -1;
+        const int byte = character_byte(code);
         if (byte < 0) {
             memcpy(to, from, n);
             *n_bytes = (uint32_t)n;

@@ -8,6 +8,7 @@
 #include "kernels/rng.h"
 #include "runtime/data/reader.h"
 #include "tools/job/job.h"
+#include "tools/text/tokenizer.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,38 +54,10 @@ static sw_status sample_tokens_open(sample_tokens *t, const char *path)
     return SW_OK;
 }
 
-/* ---- bytes as characters ----------------------------------------------------------------- */
-
-/* GPT-2's tokens write these bytes as the character of that number, and all others as
- * characters from 256 on. */
-static bool is_itself(int byte)
-{
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-}
-
-static int character_of(int byte)
-{
-    int others = 0;
-    if (is_itself(byte))
-        return byte;
-    for (int i = 0; i < byte; i++)
-        others += !is_itself(i);
-    return 256 + others;
-}
-
-/* -1 where no byte is written so. */
-static int byte_of(int character)
-{
-    for (int i = 0; i < 256; i++)
-        if (character_of(i) == character)
-            return i;
-    return -1;
-}
-
 /* How a byte of a text stands in tokens; ended by a zero. */
 static void write_byte(sample_style style, int byte, char to[4])
 {
-    const int c = style == SAMPLE_BYTE_LEVEL ? character_of(byte) : 0;
+    const int c = style == SAMPLE_BYTE_LEVEL ? byte_character(byte) : 0;
     if (style == SAMPLE_PIECES && byte == ' ')
         memcpy(to, blank_piece, sizeof blank_piece);
     else if (c < 0x80)
@@ -318,7 +291,7 @@ static void put_id(sampler *s, int id)
                 n = 2;
             }
             const bool character = s->tokens.style == SAMPLE_BYTE_LEVEL && (c < 0x80 || n == 2);
-            const int byte = character ? byte_of(c) : -1;
+            const int byte = character ? character_byte(c) : -1;
             if (byte >= 0) {
                 putc(byte, to);
                 at += n;
