@@ -19,6 +19,13 @@ SW_API sw_value sw_use(sw_ctx *ctx, sw_param param);
 /* A new version of a state or buffer; same shape and type. Later sw_use sees it; the bytes are
  * written at the end of the run. */
 SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
+/* Rows [at, at + n) of axis 1 of a state or buffer (batch, rows, width) become x (batch, n,
+ * width), at once and in place: what was read before it has the rows as they were. `at` is one
+ * I32 number, so one plan serves every place, as of the keys and values of each token in a
+ * cache. Later sw_use sees it. SW_INVALID in a run where it is not 0 to rows - n. In training
+ * mode it is refused: backward reads what the state was. Like an update it is not undone where
+ * the run fails later. On the CPU alone. */
+SW_API void sw_assign_rows(sw_ctx *ctx, sw_param state, sw_value x, sw_value at);
 
 /* Append the gradients of what these optimizers own; others pass through or are pruned. */
 SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n);

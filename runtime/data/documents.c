@@ -520,3 +520,22 @@ const swi_reader swi_reader_ids = {.name = "ids",
                                    .about = "for documents of ids, a line of JSON each",
                                    .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
                                    .both = read_named};
+
+static sw_status chat_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    if (o->chat == NULL)
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "%s: chat: is there for --model hf:DIR alone, whose folder says how texts become "
+            "ids; ids:FILE takes ids that were made elsewhere",
+            path);
+    return swi_documents_both(train, test, path, o, o->chat);
+}
+
+const swi_reader swi_reader_chat = {.name = "chat",
+                                    .path = "FILE",
+                                    .about = "for conversations and texts, a line of JSON each "
+                                             "(--model hf)",
+                                    .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                    .both = chat_named};

@@ -19,6 +19,10 @@ typedef struct swi_reader_opts {
     uint64_t seed;          /* that chooses them */
     const sw_images_opts *images; /* of a folder of images; NULL: the library's */
     int unlabelled;               /* of arrays: 1: they may be without targets */
+    /* Add the documents of a file of texts, made ids; NULL: texts are not read. */
+    sw_status (*chat)(struct swi_documents *to, const char *path,
+                      const struct swi_reader_opts *opts);
+    void *user; /* of `chat` */
 } swi_reader_opts;
 
 /* Options that not every reader has, as bits. */

@@ -534,37 +534,42 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
     return SW_OK;
 }
 
+/* The present value of what `call` may write; SWI_NONE and an error where it may not. */
+static uint32_t assignable(sw_ctx *ctx, sw_param state, const char *call)
+{
+    const swi_entry *e = swi_entry_of(state);
+    if (e == NULL) {
+        SWI_STICK(ctx, SW_INVALID, "%s: the target must be a state or buffer of this model",
+                  call);
+        return SWI_NONE;
+    }
+    const uint32_t target =
+        swi_handle(ctx, swi_model_value(ctx, state.model, state.index)).id - 1;
+    if (ctx->status == SW_OK &&
+        ((e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) || e->values != NULL))
+        SWI_STICK(ctx, SW_INVALID, "%s: '%s' is a %s; only states and buffers are assigned",
+                  call, e->name, e->values != NULL ? "constant" : swi_role_name(e->role));
+    return ctx->status == SW_OK ? target : SWI_NONE;
+}
+
 /* A new version: later sw_use gets `x`. The bytes are written at the end of the run, so that
  * a backward pass that comes later reads the old version, and a run that fails before leaves
  * it. */
 void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
 {
     x = swi_cast(ctx, x, SW_F32);
-    const swi_value *v = swi_value_at(ctx, x);
-    if (v == NULL)
+    if (swi_value_at(ctx, x) == NULL)
         return;
-    if (swi_entry_of(state) == NULL) {
-        SWI_STICK(ctx, SW_INVALID,
-                  "sw_assign: the target must be a state or buffer of this model");
+    const uint32_t target = assignable(ctx, state, "sw_assign");
+    if (target == SWI_NONE)
         return;
-    }
-    const uint32_t target =
-        swi_handle(ctx, swi_model_value(ctx, state.model, state.index)).id - 1;
-    if (ctx->status != SW_OK)
-        return;
-    v = &ctx->trace.values[x.id - 1];
+    const swi_value *v = &ctx->trace.values[x.id - 1];
     const swi_value *t = &ctx->trace.values[target];
-    const swi_entry *e = &state.model->entries[state.index];
-    if ((e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) || e->values != NULL) {
-        SWI_STICK(ctx, SW_INVALID,
-                  "sw_assign: '%s' is a %s; only states and buffers are assigned", e->name,
-                  e->values != NULL ? "constant" : swi_role_name(e->role));
-        return;
-    }
     if (v->type.dtype != t->type.dtype || v->type.shape.rank != t->type.shape.rank ||
         memcmp(v->type.shape.dim, t->type.shape.dim,
                (size_t)v->type.shape.rank * sizeof v->type.shape.dim[0]) != 0) {
-        SWI_STICK(ctx, SW_INVALID, "sw_assign: '%s' has another shape or type", e->name);
+        SWI_STICK(ctx, SW_INVALID, "sw_assign: '%s' has another shape or type",
+                  swi_entry_of(state)->name);
         return;
     }
     uint32_t value = swi_layout(ctx, x, SW_PLAIN).id - 1;
@@ -573,6 +578,28 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
         (void)swi_apply(ctx, SW_OP_copy, &value, 1, NULL, NULL, 0, NULL, &value);
     if (ctx->status == SW_OK)
         (void)swi_stick(ctx, note_assignment(ctx, state, target, value));
+}
+
+void sw_assign_rows(sw_ctx *ctx, sw_param state, sw_value x, sw_value at)
+{
+    if (swi_value_at(ctx, x) == NULL || swi_value_at(ctx, at) == NULL)
+        return;
+    const uint32_t target = assignable(ctx, state, "sw_assign_rows");
+    if (target == SWI_NONE)
+        return;
+    const char *name = swi_entry_of(state)->name;
+    if (ctx->args->mode == SW_TRAIN)
+        SWI_STICK(ctx, SW_INVALID,
+                  "sw_assign_rows: '%s' is written in evaluation alone: backward would read "
+                  "what it was before",
+                  name);
+    else if (!in_model(ctx, target))
+        SWI_STICK(ctx, SW_INVALID,
+                  "sw_assign_rows: '%s' was assigned as a whole by sw_assign, which is written "
+                  "at the end of the run",
+                  name);
+    uint32_t in[] = {target, x.id - 1, at.id - 1};
+    (void)swi_apply(ctx, SW_OP_assign_rows, in, 3, NULL, &target, 0, NULL, in);
 }
 
 sw_status swi_write_states(sw_ctx *ctx)

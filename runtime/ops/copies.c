@@ -74,6 +74,70 @@ OP(cast, 1, 0, 1, ATTRS(swi_cast_attrs), .rebuild = 1, .infer = cast_infer,
    .layout = swi_layout_keep, .forward = cast_forward, .rule = cast_rule,
    .operations = swi_count_none, CHECKS(copy_reference, cast_cases));
 
+/* ---- assign_rows: in {state (batch, rows, width), x (batch, n, width), at}; out {state} --
+ * In place it writes the rows alone. */
+
+static sw_status assign_rows_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const sw_shape *s = &in[0].shape, *x = &in[1].shape;
+    (void)n_in, (void)attrs;
+    SW_TRY(swi_want_f32("assign_rows", in, 2));
+    if (s->rank != 3 || x->rank != 3 || s->dim[0] != x->dim[0] || s->dim[2] != x->dim[2] ||
+        x->dim[1] > s->dim[1])
+        SW_FAIL(SW_INVALID,
+                "assign_rows: the state must be (batch, rows, width), and x (batch, n, width) "
+                "with n at most rows (got %s and %s)",
+                SWI_SHAPE(s), SWI_SHAPE(x));
+    if (in[2].dtype != SW_I32 || sw_type_elements(&in[2]) != 1)
+        SW_FAIL(SW_INVALID, "assign_rows: at must be one i32 number (got %s %s)",
+                sw_dtype_name(in[2].dtype), SWI_SHAPE(&in[2].shape));
+    out[0] = in[0];
+    return SW_OK;
+}
+
+static sw_status assign_rows_forward(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const int64_t n = l->in[1].type.shape.dim[1], width = s->dim[2], rows = s->dim[1];
+    const int64_t at = *(const int32_t *)l->in[2].ptr;
+    swi_touch(l, 0);
+    if (at < 0 || at > rows - n)
+        SW_FAIL(
+            SW_INVALID,
+            "assign_rows: at must be 0 to %lld, the %lld rows less the %lld of x (got %lld)",
+            (long long)(rows - n), (long long)rows, (long long)n, (long long)at);
+    if (l->out[0].ptr != l->in[0].ptr)
+        memcpy(l->out[0].ptr, l->in[0].ptr, sw_type_bytes(&l->in[0].type));
+    for (int64_t b = 0; b < s->dim[0] && n * width > 0; b++)
+        memmove(swi_out(l, 0) + (b * rows + at) * width, swi_in(l, 1) + b * n * width,
+                (size_t)(n * width) * sw_dtype_bytes(SW_F32));
+    return SW_OK;
+}
+
+static sw_status assign_rows_reference(const sw_reference *r)
+{
+    const sw_shape *s = &r->in_type[0].shape;
+    const int64_t n = r->in_type[1].shape.dim[1], width = s->dim[2], at = (int64_t)r->in[2][0];
+    for (int64_t i = 0; i < swi_elements(s); i++) {
+        const int64_t row = i / width % s->dim[1], batch = i / width / s->dim[1];
+        r->out[0][i] = row >= at && row < at + n
+                           ? r->in[1][(batch * n + row - at) * width + i % width]
+                           : r->in[0][i];
+    }
+    return SW_OK;
+}
+
+#define PLACES(most) FILL(NORMAL, NORMAL, LABELS), .limit = most
+static const sw_op_case assign_rows_cases[] = {
+    CASE("a row", IN(F32(1, 7, 5), F32(1, 1, 5), I32(1)), PLACES(7)),
+    CASE("rows of a batch", IN(F32(3, 9, 4), F32(3, 4, 4), I32(1)), PLACES(6)),
+    CASE("all", IN(F32(2, 3, 8), F32(2, 3, 8), I32(1)), PLACES(1)),
+};
+
+OP(assign_rows, 3, 3, 1, .infer = assign_rows_infer, .inplace = 1,
+   .forward = assign_rows_forward, .no_gradient = 1, .operations = swi_count_none,
+   CHECKS(assign_rows_reference, assign_rows_cases));
+
 /* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
 TYPE(fill_infer, ((const swi_fill_attrs *)attrs)->type)

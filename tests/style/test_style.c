@@ -272,9 +272,9 @@ static const char *const documents[] =
             "tools/docs/training.md", "tools/docs/budgets.md", "tools/docs/populations.md",
             "tools/docs/evolution.md", "tools/docs/checkpoints.md", "tools/docs/evaluation.md",
             "tools/docs/genomes.md", "tools/docs/replan.md", "tools/docs/architectures.md",
-            "tools/docs/memory.md", "tools/docs/formats.md", "tools/docs/gpu.md",
-            "tools/docs/programs.md", "tools/docs/ops.md", "tools/docs/packages.md",
-            "tools/docs/python.md", "tools/packages/README.md");
+            "tools/docs/finetuning.md", "tools/docs/memory.md", "tools/docs/formats.md",
+            "tools/docs/gpu.md", "tools/docs/programs.md", "tools/docs/ops.md",
+            "tools/docs/packages.md", "tools/docs/python.md", "tools/packages/README.md");
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 
 from frame import check, main, put, raw, records, refused, run, said, tensors, test
@@ -135,7 +136,8 @@ def lines():
               said_there[0].endswith(" empty), cut to the context 1 (by 36 tokens), passed over 1 (no token counts)"), said_there)
         assert said_there[1].startswith("testing: documents 15, tokens ")
     assert not run(f"plan {words} --quiet").err
-    assert said(f"plan {words} --json")["data_bytes"] == 2 * 4 * 4 * 64 * 4
+    rows = sum(int(n) for n in re.findall(r" rows ([0-9]+) x 64 ", "\n".join(said_there)))
+    check(said(f"plan {words} --json")["data_bytes"] == (2 * 4 + rows) * 4 * 64 * 4, rows) # two loaders, and all rows
     refused(f"plan {words.replace('40', '20')}", 3, "some.jsonl: line ", "must be an id, 0 to 19 (got ", "the model knows no others")
     refused(f"es {SHORT}".replace("--schedule constant", ""), 2, "is not there for es")
     refused(f"train {SHORT} --members 2", 2, "is not there for members")

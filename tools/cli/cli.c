@@ -223,7 +223,9 @@ int cli_set(const cli_option *o, const char *text)
                                  "%s '%s' is unknown or not built yet: it is one of %s",
                                  o->name, text, known);
             }
-            if (strcmp(o->words[i], text) == 0)
+            const size_t n = strlen(o->words[i]); /* "hf:" is the beginning of a word */
+            if (strcmp(o->words[i], text) == 0 ||
+                (n > 0 && o->words[i][n - 1] == ':' && strncmp(o->words[i], text, n) == 0))
                 break;
         }
         memcpy(o->to, &text, sizeof text);

@@ -100,16 +100,16 @@ static sw_status make_ready(evaluation *e)
         SW_OPTS(sw_loader_opts, .batch = job_slot_rows(&e->job.test, e->job.batch),
                 .slots = JOB_SLOTS, .budget = job_on_device(o) ? NULL : e->job.budget);
     SW_TRY(sw_loader_create(&e->loader, e->job.test.set, &opts));
-    SW_TRY(sw_model_ready(e->job.net.model, e->job.exec, (uint64_t)o->seed));
-    return cli_saved(sw_model_load(e->job.net.model, e->opts.load));
+    SW_TRY(job_ready(&e->job));
+    return o->params != NULL ? cli_saved(sw_model_load(e->job.net.model, o->params)) : SW_OK;
 }
 
 /* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
 static int eval_open(evaluation *e, sw_step_fn *fn)
 {
-    bool there;
+    bool there = true;
     cli_catch_interrupt();
-    sw_status status = sw_file_look(e->opts.load, &there);
+    sw_status status = e->opts.load != NULL ? sw_file_look(e->opts.load, &there) : SW_OK;
     if (status == SW_OK && !there) /* before data that may take minutes to read */
         return cli_error(CLI_DAMAGED, "--load-params %s: there is no such file", e->opts.load);
     if (status != SW_OK)
@@ -388,7 +388,8 @@ static void eval_print_text(const evaluation *e)
     const job_opts *o = e->job.opts;
     char name[1024], path[1024], title[2400];
     sw_utf8_clean(name, sizeof name, e->job.test.info.name);
-    sw_utf8_clean(path, sizeof path, e->opts.load);
+    sw_utf8_clean(path, sizeof path,
+                  e->opts.load != NULL ? e->opts.load : e->job.opts->settings.folder);
     snprintf(title, sizeof title,
              "%s with %s on %s, %s samples for %s, batch %s, %s, %" PRId64 " thread%s%s",
              o->model, path, name, cli_digits((uint64_t)e->job.test.n).text,
@@ -982,7 +983,8 @@ static int check_format(eval_opts *o, bool predicts)
 
 static int check(eval_opts *o, bool predicts)
 {
-    if (o->load == NULL)
+    const tool_model *kind = tool_model_find(o->job.model);
+    if (o->load == NULL && (predicts || kind == NULL || kind->load == NULL))
         return cli_error(CLI_USAGE, "--load-params FILE must be given: a file that train "
                                     "--save-params FILE or train --checkpoint FILE wrote");
     CLI_TRY(check_format(o, predicts));
@@ -1003,7 +1005,7 @@ static int eval_parse(evaluation *e, int argc, char **argv, bool predicts)
     o->job.method = JOB_NONE;
     o->job.params = o->load;
     o->job.unlabelled = predicts;
-    if (status == CLI_GO)
+    if (status == CLI_GO && o->load != NULL)
         status = job_take_sequences(&o->job);
     if (status == CLI_GO)
         status = job_check(&o->job);

@@ -6,6 +6,7 @@
 #include "kernels/dispatch.h"
 #include "runtime/exec/run_internal.h"
 #include "tools/job/job.h"
+#include "tools/text/chat.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -101,18 +102,20 @@ void job_set_batch(job *j, int64_t batch)
     j->data_bytes = j->opts->method == JOB_ES     ? slot_bytes(&j->train, j->batch)
                     : j->opts->method == JOB_NONE ? ring
                                                   : ring_bytes(&j->train, j->batch) + ring;
+    if (tool_task_of(&j->train.info) == TOOL_DOCUMENTS) /* they are packed, and lie whole */
+        j->data_bytes += slot_bytes(&j->train, j->train.n) + slot_bytes(&j->test, j->test.n);
 }
 
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
 {
     sw_step_fn *fn = j->fn != NULL ? j->fn : tool_net_step;
-    sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = which == JOB_MICRO ? tool_net_micro_step : fn,
-                .user = &j->net, .models = &j->net.model, .n_models = 1, .inputs = inputs,
-                .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
-                .mode = j->program[which].mode, .immediate = j->opts->immediate, .step = step,
-                .run = which == JOB_TRAIN && j->shards > 0 ? (uint32_t)j->shards_here - 1 : 0,
-                .data_bytes = j->data_bytes, .es = which < JOB_EVAL ? j->es : NULL);
+    sw_run_args args = SW_OPTS(
+        sw_run_args, .fn = which == JOB_MICRO ? tool_net_micro_step : fn, .user = &j->net,
+        .models = j->net.models, .n_models = j->net.models[1] != NULL ? 2 : 1, .inputs = inputs,
+        .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
+        .mode = j->program[which].mode, .immediate = j->opts->immediate, .step = step,
+        .run = which == JOB_TRAIN && j->shards > 0 ? (uint32_t)j->shards_here - 1 : 0,
+        .data_bytes = j->data_bytes, .es = which < JOB_EVAL ? j->es : NULL);
     return args;
 }
 
@@ -148,7 +151,7 @@ tool_net_opts job_net_opts(const job *j)
                 .pixels = j->normal.pixels, .augment = job_augment(o), .clip = (float)o->clip,
                 .accumulate = o->accumulate > 1 ||
                               (j->shards > 0 && tool_task_of(&j->train.info) == TOOL_DOCUMENTS),
-                .knobs = o->knobs,
+                .knobs = o->knobs, .frozen = o->method == JOB_NONE,
                 .optimizer = {.size = sizeof net.optimizer,
                               .lr = (float)o->lr,
                               .weight_decay = (float)o->weight_decay,
@@ -173,6 +176,13 @@ sw_status job_save_params(const job_opts *o, const sw_model *model, const char *
 {
     const bool halves = o->save_type != NULL && strcmp(o->save_type, job_save_types[1]) == 0;
     return cli_saved(sw_model_save_as(model, path, halves ? SW_BF16 : SW_F32));
+}
+
+sw_status job_save(const job *j, const char *path)
+{
+    return j->opts->kind->save != NULL
+               ? cli_saved(j->opts->kind->save(&j->net, strchr(j->opts->model, ':') + 1, path))
+               : job_save_params(j->opts, j->net.model, path);
 }
 
 int job_set_shards(job *j, int64_t batch, int64_t asked, int ranks)
@@ -334,6 +344,12 @@ static int plan_programs(job *j)
                  "; the copy for --checkpoint takes %zu of it (--checkpoint-pauses takes none)",
                  j->checkpoint_bytes);
     return cli_error(CLI_NO_FIT, "%s%s%s", batch_name(j).text, refused, copy);
+}
+
+sw_status job_ready(job *j)
+{
+    SW_TRY(sw_model_ready(j->net.model, j->exec, (uint64_t)j->opts->seed));
+    return j->opts->kind->load != NULL ? j->opts->kind->load(&j->net, j->exec) : SW_OK;
 }
 
 int job_begin(job *j)
@@ -630,6 +646,8 @@ static int derive_options(job_opts *o)
 {
     const char *usual = o->kind->optimizer != NULL ? o->kind->optimizer : "adam";
     CLI_TRY(tool_settings_complete(o->kind, &o->settings));
+    if (o->kind->settle != NULL)
+        CLI_TRY(o->kind->settle(&o->settings, strchr(o->model, ':') + 1));
     if (o->optimizer == NULL)
         o->optimizer = usual;
     const int at = index_of(o->optimizer);
@@ -648,7 +666,7 @@ static int derive_options(job_opts *o)
         return cli_error(CLI_USAGE, "--momentum must be at least 0 and below 1 (got %g)",
                          o->momentum);
     if (o->batch.at[0] == 0)
-        o->batch = (cli_list){{128}, 1};
+        o->batch = (cli_list){{o->kind->batch > 0 ? o->kind->batch : 128}, 1};
     if (o->synthetic_n == 0)
         o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
     if (o->momentum < 0.0)
@@ -808,6 +826,11 @@ const char *job_precision_words(const job *j)
 int job_check(job_opts *o)
 {
     o->kind = tool_model_find(o->model);
+    if (o->threads == 0)
+        o->threads = o->kind->settle != NULL && !job_on_device(o) ? sw_thread_processors() : 1;
+    if (o->accumulate == 0)
+        o->accumulate =
+            o->kind->accumulate > 0 && o->method == JOB_BACKPROP ? o->kind->accumulate : 1;
     if (o->epochs == 0)
         return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
                                     "what memory a run takes, without a step");

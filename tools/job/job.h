@@ -66,9 +66,6 @@ extern const char *const job_nvtx_words[], *const job_save_types[];
 #define JOB_SAVE_TYPE_HELP                                                                     \
     "what saved parameters are: f32, or bf16: half the bytes, each number rounded once; "      \
     "whatever reads parameters reads both"
-/* The parameters as --save-type says, and cli_saved. */
-SW_MUST_USE sw_status job_save_params(const job_opts *opts, const sw_model *model,
-                                      const char *path);
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
 /* Whether a launcher starts this process with others, which would train the same run and write
@@ -256,6 +253,13 @@ int job_begin(job *j);
 SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
 void job_set_batch(job *j, int64_t batch);
 SW_MUST_USE sw_status job_plan(job *j, job_which which);
+/* Models with their first numbers: drawn from --seed, or read from the folder of --model. */
+SW_MUST_USE sw_status job_ready(job *j);
+/* Parameters as --save-type says, and cli_saved; of a job, or the folder that its model
+ * writes. */
+SW_MUST_USE sw_status job_save_params(const job_opts *opts, const sw_model *model,
+                                      const char *path);
+SW_MUST_USE sw_status job_save(const job *j, const char *path);
 /* The bytes that a refused program needs. */
 size_t job_needed_bytes(const job *j, const sw_plan_info *plan);
 /* The bytes of one more image's inputs, at least: a loader may have one slot. */

@@ -1,5 +1,8 @@
 /* The data sets of a job, and whether both parts and the model agree about them. */
+#include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "kernels/rng.h"
+#include "runtime/data/documents.h"
 #include "runtime/data/reader.h"
 #include "tools/job/job.h"
 #include <math.h>
@@ -249,6 +252,31 @@ static int job_normalise(job *j, bool shapes_only)
 /* The seeds of the built-in data are fixed: --seed changes a run, not its data. */
 enum { SEED_TRAIN = 1, SEED_TEST = 2, SEED_SPLIT = 1 };
 
+/* Documents of random ids, each a row. */
+static sw_status make_documents(sw_dataset **out, int64_t n, const tool_settings *s,
+                                uint64_t seed)
+{
+    const size_t bytes = (size_t)s->context * sizeof(int32_t);
+    swi_documents *d = NULL;
+    int32_t *ids;
+    SW_TRY(sw_heap_alloc(&ids, SW_HEAP_DATASETS, bytes));
+    sw_status status = swi_documents_create(&d, "synthetic", s->context, s->vocabulary);
+    for (int64_t k = 0; k < n && status == SW_OK; k++) {
+        for (int64_t i = 0; i < s->context; i += 4) {
+            uint32_t words[4];
+            sw_rng_words(words, seed, (uint32_t)(i / 4), sw_rng_stream("ids"), (uint32_t)k, 0);
+            for (int64_t w = i; w < i + 4 && w < s->context; w++)
+                ids[w] = (int32_t)(words[w - i] % (uint64_t)s->vocabulary);
+        }
+        status = swi_documents_add(d, ids, NULL, s->context);
+    }
+    if (status == SW_OK)
+        status = swi_documents_pack(d, false, out);
+    swi_documents_destroy(d);
+    sw_heap_free(ids, SW_HEAP_DATASETS, bytes);
+    return status;
+}
+
 static sw_status load_synthetic(job *j, bool test, bool shapes_only)
 {
     const job_opts *o = j->opts;
@@ -258,6 +286,8 @@ static sw_status load_synthetic(job *j, bool test, bool shapes_only)
     const int64_t made = shapes_only ? 1 : n;
     const uint64_t seed = test ? SEED_TEST : SEED_TRAIN;
     data->n = n;
+    if (o->kind->synthetic == TOOL_TOKENS)
+        return make_documents(&data->set, made, &o->settings, seed);
     if (o->kind->synthetic == TOOL_VECTORS)
         return sw_dataset_vectors(&data->set, made, o->settings.width, seed);
     return sw_dataset_synthetic(&data->set, made, seed);

@@ -2,8 +2,10 @@
  * loading. */
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
+#include "runtime/data/documents.h"
 #include "runtime/data/reader.h"
 #include "tools/job/job.h"
+#include "tools/text/chat.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -220,6 +222,34 @@ static sw_images_opts images_opts(job *j)
                    .batch = j->limited[0], .test_batch = j->limited[1]);
 }
 
+typedef struct {
+    swi_documents *to;
+    int64_t n;
+    bool quiet;
+} reading;
+
+static sw_status take_document(void *context, const int32_t *ids, const int32_t *labels,
+                               size_t n)
+{
+    reading *r = context;
+    if (!r->quiet && ++r->n % 1024 == 0)
+        cli_progress("reading conversations  %" PRId64, r->n);
+    return cli_interrupted() ? SW_STOPPED : swi_documents_add(r->to, ids, labels, (int64_t)n);
+}
+
+/* Texts become ids by the tokenizer and the template of the model's folder. */
+static sw_status read_chat(swi_documents *to, const char *path, const swi_reader_opts *o)
+{
+    const job *j = o->user;
+    reading r = {to, 0, j->quiet};
+    chat *c;
+    SW_TRY(chat_open(&c, j->opts->settings.folder, j->opts->chat));
+    const sw_status status = chat_read(c, path, take_document, &r);
+    chat_close(c);
+    cli_progress("%s", "");
+    return status;
+}
+
 sw_status job_file_load(job *j, bool test, bool shapes_only)
 {
     const char *path;
@@ -231,7 +261,8 @@ sw_status job_file_load(job *j, bool test, bool shapes_only)
                 .shapes_only = shapes_only, .unpack_bytes = j->opts->data_limit,
                 .context = j->opts->settings.context, .n_ids = j->opts->settings.vocabulary,
                 .csv = &csv, .vocabulary = j->opts->vocab, .test_path = csv.test_path,
-                .test_share = csv.test_share, .seed = csv.seed);
+                .test_share = csv.test_share, .seed = csv.seed,
+                .chat = j->opts->settings.folder != NULL ? read_chat : NULL, .user = j);
     if (r->part != NULL)
         return r->part(test ? &j->test.set : &j->train.set, path, test, &opts);
     return test ? SW_OK /* both parts came from one file */

@@ -397,10 +397,9 @@ void share_list_free(share_list *list)
     *list = (share_list){0};
 }
 
-static sw_status of_plan(job *j, job_which which, share_list *to)
+static sw_status planned(sw_exec *exec, const sw_run_args *args, share_list *to)
 {
-    const sw_run_args args = job_args(j, which, j->program[which].inputs, 0);
-    SW_TRY(sw_plan_shares(j->exec, &args, share_list_add, to));
+    SW_TRY(sw_plan_shares(exec, args, share_list_add, to));
     return to->status;
 }
 
@@ -448,10 +447,11 @@ static void put_kind(sw_json *json, sw_share_kind kind, const share_list *said,
     sw_json_end(json);
 }
 
-void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured)
+static void put_shares(sw_json *json, sw_exec *exec, const sw_run_args *args,
+                       const share_list *measured)
 {
     share_list said = {0};
-    const sw_status status = of_plan(j, which, &said);
+    const sw_status status = planned(exec, args, &said);
     if (status != SW_OK && json->status == SW_OK)
         json->status = status;
     put_kind(json, SW_SHARE_ROLE, &said, measured);
@@ -459,15 +459,21 @@ void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_
     share_list_free(&said);
 }
 
-void breakdown_put(sw_json *json, job *j, job_which which)
+void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured)
 {
-    breakdown_put_measured(json, j, which, NULL);
+    const sw_run_args args = job_args(j, which, j->program[which].inputs, 0);
+    put_shares(json, j->exec, &args, measured);
 }
 
-sw_status breakdown_print(job *j, job_which which)
+void breakdown_put(sw_json *json, sw_exec *exec, const sw_run_args *args)
+{
+    put_shares(json, exec, args, NULL);
+}
+
+sw_status breakdown_print(sw_exec *exec, const sw_run_args *args)
 {
     share_list said = {0};
-    const sw_status status = of_plan(j, which, &said);
+    const sw_status status = planned(exec, args, &said);
     const bool colour = cli_colour(stdout);
     if (status == SW_OK)
         printf("%s%-15s %16s %16s%s\n", colour ? "\033[1m" : "", "role", "at the peak",

@@ -95,9 +95,9 @@ void share_list_free(share_list *list);
 /* "roles" and "layers": lists of {"name", "predicted": {"at_peak_bytes", "peak_bytes"}}, and
  * with `measured` the same under "measured", null where nothing ran. An error stays in the JSON
  * writer. */
-void breakdown_put(sw_json *json, job *j, job_which which);
+void breakdown_put(sw_json *json, sw_exec *exec, const sw_run_args *args);
 void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured);
 /* A table of the roles in the plan of a program. */
-SW_MUST_USE sw_status breakdown_print(job *j, job_which which);
+SW_MUST_USE sw_status breakdown_print(sw_exec *exec, const sw_run_args *args);
 
 #endif

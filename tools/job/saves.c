@@ -85,7 +85,7 @@ void job_identify(job_identity *to, const job_opts *opts, const cli_option *opti
     cli_option option;
     to->used = 0;
     to->full = false;
-    job_identity_add(to, "--model", "%s", opts->model);
+    job_identity_add(to, "--model", "%s", opts->kind->name);
     for (int i = 0; i < TOOL_SETTINGS; i++)
         if (tool_settings_option(opts->kind, &settings, i, &option))
             add_option(to, &option);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define TEXT_MAX ((size_t)1 << 20) /* bytes of a config.json */
-#define SIZE_MOST (1 << 24)        /* of any size but the context */
+#define SIZE_MOST (1 << 24)        /* of any size but the next two */
+#define LAYERS_MOST (1 << 12)      /* handles of them are made before weights are looked at */
 #define CONTEXT_MOST (1 << 30)
 #define SHOWN 80 /* of a value in a message */
 #define UNKNOWN sizeof((hf_config *)NULL)->unknown
@@ -445,7 +446,7 @@ static sw_status read_rope(const reader *r, hf_rope *out)
 static sw_status read_gpt2(const reader *r, hf_config *c)
 {
     SW_TRY(get_size(r, N_EMBD, -1, SIZE_MOST, &c->hidden));
-    SW_TRY(get_size(r, N_LAYER, -1, SIZE_MOST, &c->layers));
+    SW_TRY(get_size(r, N_LAYER, -1, LAYERS_MOST, &c->layers));
     SW_TRY(get_size(r, N_HEAD, -1, SIZE_MOST, &c->heads));
     SW_TRY(get_size(r, N_POSITIONS, families[HF_GPT2].context, SIZE_MOST, &c->context));
     SW_TRY(get_size(r, N_INNER, 4 * c->hidden, 4 * SIZE_MOST, &c->inner));
@@ -485,7 +486,7 @@ static sw_status read_roped(const reader *r, hf_config *c)
     bool bias;
     SW_TRY(get_size(r, HIDDEN, -1, SIZE_MOST, &c->hidden));
     SW_TRY(get_size(r, INNER, -1, SIZE_MOST, &c->inner));
-    SW_TRY(get_size(r, LAYERS, -1, SIZE_MOST, &c->layers));
+    SW_TRY(get_size(r, LAYERS, -1, LAYERS_MOST, &c->layers));
     SW_TRY(get_size(r, HEADS, -1, SIZE_MOST, &c->heads));
     const bool absent = f == HF_MISTRAL && r->value[HEADS_KV].n == 0;
     SW_TRY(get_size(r, HEADS_KV, absent ? 8 : c->heads, SIZE_MOST, &c->heads_kv));

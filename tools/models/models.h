@@ -26,6 +26,10 @@ typedef enum {
     TOOL_ACTIVATION,
     TOOL_STEM_STRIDE,
     TOOL_BN_MOMENTUM,
+    TOOL_LORA,
+    TOOL_LORA_ALPHA,
+    TOOL_WEIGHTS,
+    TOOL_ADAPTER,
     TOOL_SETTINGS
 } tool_setting;
 
@@ -34,12 +38,17 @@ typedef enum {
 typedef struct {
     cli_list hidden;
     int64_t layers, width, heads, context, vocabulary, image_size, classes, stem_stride, pool;
-    double width_factor, depth_factor, dropout, bn_momentum;
-    const char *activation;
+    int64_t lora;
+    double width_factor, depth_factor, dropout, bn_momentum, lora_alpha;
+    const char *activation, *weights, *adapter;
+    const char *folder; /* no option: of a model that is one */
 } tool_settings;
 #define TOOL_SETTINGS_NONE                                                                     \
-    ((tool_settings){                                                                          \
-        .width_factor = -1.0, .depth_factor = -1.0, .dropout = -1.0, .bn_momentum = -1.0})
+    ((tool_settings){.width_factor = -1.0,                                                     \
+                     .depth_factor = -1.0,                                                     \
+                     .dropout = -1.0,                                                          \
+                     .bn_momentum = -1.0,                                                      \
+                     .lora_alpha = -1.0})
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -54,8 +63,9 @@ typedef enum {
 
 /* The data of `--data synthetic` for a model. */
 typedef enum {
-    TOOL_DIGITS, /* images drawn by this program, with their classes */
-    TOOL_VECTORS /* random features, and targets of the same shape: `width` of them */
+    TOOL_DIGITS,  /* images drawn by this program, with their classes */
+    TOOL_VECTORS, /* random features, and targets of the same shape: `width` of them */
+    TOOL_TOKENS   /* documents of random ids below `vocabulary`, `context` in a row */
 } tool_synthetic;
 
 typedef struct tool_net tool_net;
@@ -66,17 +76,29 @@ typedef struct {
     const char *about; /* a few words, for the help */
     unsigned learns;   /* bits of tool_task */
     tool_synthetic synthetic;
-    int64_t synthetic_n;   /* without --synthetic-n; 0: 10,000 */
-    const char *optimizer; /* without --optimizer; NULL: adam */
-    float lr;              /* with that optimizer, without --lr; 0: as for any model */
+    int64_t synthetic_n;       /* without --synthetic-n; 0: 10,000 */
+    const char *optimizer;     /* without --optimizer; NULL: adam */
+    float lr;                  /* with that optimizer, without --lr; 0: as for any model */
+    int64_t batch, accumulate; /* without --batch and --accumulate; 0: 128 and 1 */
+    const char *otherwise;     /* for the help, a default that is ""; NULL: as the data have */
     /* The settings that it takes, with their defaults as a user would write them; "": the data
      * decide. NULL: not taken; given all the same it is an error. */
     const char *takes[TOOL_SETTINGS];
+    /* Named with a folder, "hf:DIR": what it says of settings and what goes together. CLI_GO or
+     * an exit status. NULL: the name has none. */
+    int (*settle)(tool_settings *settings, const char *folder);
     /* Whether it can read such data: SW_INVALID with a reason that begins with its name. NULL:
      * any. Settings are complete. */
     sw_status (*accepts)(const tool_net_opts *opts);
     /* Register layers in net->model; handles go to net->own, see tool_net_own(). */
     sw_status (*declare)(tool_net *net, const tool_net_opts *opts);
+    /* Of a folder: net->model is ready; make what lies beside it ready, and read all. */
+    sw_status (*load)(tool_net *net, sw_exec *exec);
+    /* Say what it is and what of it is trained, in lines for people. */
+    void (*tell)(const tool_net *net, FILE *to);
+    /* Write what was trained to `path`, which is a folder; `name` is the model's, after its
+     * colon. */
+    sw_status (*save)(const tool_net *net, const char *name, const char *path);
     /* Field 0, made F32 where it has bytes, to logits (batch, classes) or predictions (batch,
      * n) of all n numbers of a target. NULL with `loss`. */
     sw_value (*forward)(sw_ctx *ctx, const tool_net *net, sw_value x);
@@ -86,7 +108,7 @@ typedef struct {
 } tool_model;
 
 extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt, tool_mbconv,
-    tool_resnet9;
+    tool_resnet9, tool_hf;
 
 /* The models by position, NULL past the last; by name, NULL when there is none. */
 const tool_model *tool_model_at(int i);
@@ -128,6 +150,8 @@ typedef struct {
  * traced from it: its address is the step function's `user`. */
 struct tool_net {
     sw_model *model;
+    char weights[20];    /* hash of what was read from a folder; "": nothing */
+    sw_model *models[2]; /* that steps use: `model`, and frozen weights beside it or NULL */
     sw_optimizer *optimizer;
     const tool_model *kind;
     tool_task task;
@@ -153,6 +177,7 @@ struct tool_net_opts {
     tool_pixels pixels;
     tool_augment augment; /* of images alone */
     float clip;           /* 0: no clipping */
+    int frozen;           /* 1: nothing is trained */
     int accumulate; /* 1: a step may be several micro-batches; the optimizer keeps gradients */
     int knobs;      /* 1: the dropout of chains is the knob "dropout" */
 };

@@ -288,6 +288,7 @@ sw_status tool_net_create(tool_net *net, const tool_net_opts *opts)
 {
     tool_net fresh = {0};
     SW_TRY(sw_model_create(&fresh.model, opts->model->name));
+    fresh.models[0] = fresh.model;
     const sw_status status = declare(&fresh, opts);
     if (status != SW_OK) {
         tool_net_destroy(&fresh);
@@ -300,6 +301,7 @@ sw_status tool_net_create(tool_net *net, const tool_net_opts *opts)
 void tool_net_destroy(tool_net *net)
 {
     sw_model_destroy(net->model);
+    sw_model_destroy(net->models[1]);
     sw_heap_free(net->own, SW_HEAP_RECORDS, net->own_bytes);
     *net = (tool_net){0};
 }

@@ -1,13 +1,14 @@
 /* The settings of models: one table gives their options, the other, in each model, who takes
  * them. */
 #include "alloc/base/mem.h"
+#include "tools/models/hf_net.h"
 #include "tools/models/models.h"
 #include <string.h>
 
 /* The table of models. */
 
-static const tool_model *const models[] = {&tool_mlp, &tool_lenet5, &tool_swishnet,
-                                           &tool_gpt, &tool_mbconv, &tool_resnet9};
+static const tool_model *const models[] = {
+    &tool_mlp, &tool_lenet5, &tool_swishnet, &tool_gpt, &tool_mbconv, &tool_resnet9, &tool_hf};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 const tool_model *tool_model_at(int i)
@@ -17,9 +18,12 @@ const tool_model *tool_model_at(int i)
 
 const tool_model *tool_model_find(const char *name)
 {
-    for (int i = 0; i < N_MODELS; i++)
-        if (strcmp(models[i]->name, name) == 0)
+    for (int i = 0; i < N_MODELS; i++) {
+        const size_t n = strlen(models[i]->name);
+        if (strncmp(models[i]->name, name, n) == 0 &&
+            name[n] == (models[i]->settle != NULL ? ':' : '\0'))
             return models[i];
+    }
     return NULL;
 }
 
@@ -27,7 +31,7 @@ const char *const *tool_model_words(void)
 {
     static const char *words[N_MODELS + 1];
     for (int i = 0; i < N_MODELS; i++)
-        words[i] = models[i]->name;
+        words[i] = models[i]->settle != NULL ? "hf:" : models[i]->name;
     return words;
 }
 
@@ -145,11 +149,27 @@ static const setting settings[TOOL_SETTINGS] = {
                           "stride of the first convolution", 1, 8},
     [TOOL_BN_MOMENTUM] = {"--bn-momentum", "X", CLI_REAL, AT(bn_momentum),
                           "weight of a batch in batch norm's running statistics", 0, 0},
+    [TOOL_LORA] =
+        {"--lora", "R", CLI_COUNT, AT(lora),
+         "rank of an adapter (LoRA) beside each linear but the head, whose weights are "
+         "frozen; without it and --adapter all parameters are trained",
+         1, 1 << 14},
+    [TOOL_LORA_ALPHA] = {"--lora-alpha", "X", CLI_REAL, AT(lora_alpha),
+                         "adapters are scaled by X / R (default 2 R)", 0, 0},
+    [TOOL_WEIGHTS] = {"--weights", "KIND", CLI_WORD, AT(weights),
+                      "frozen matrices in memory: file, as the folder has them (F16 becomes "
+                      "f32), f32, bf16, int8 (a scale for each row) or 4bit (NF4 as QLoRA; "
+                      "tables stay bf16) (default file)",
+                      0, 0},
+    [TOOL_ADAPTER] = {"--adapter", "DIR", CLI_WORD, AT(adapter),
+                      "begin with the adapters of a folder of peft (LoRA)", 0, 0},
 };
 
 static cli_option option_of(const setting *s, tool_settings *to)
 {
-    const char *const *words = s == &settings[TOOL_ACTIVATION] ? tool_activation_words() : NULL;
+    const char *const *words = s == &settings[TOOL_ACTIVATION] ? tool_activation_words()
+                               : s == &settings[TOOL_WEIGHTS]  ? hf_weights_words
+                                                               : NULL;
     return (cli_option)SW_INIT(.name = s->name, .value = s->value, .kind = s->kind,
                                .to = (char *)to + s->at, .help = s->help, .min = s->min,
                                .max = s->max, .words = words);
@@ -184,12 +204,16 @@ static bool write_help(int which, char *text, size_t bytes)
     const tool_model *m;
     size_t used = (size_t)snprintf(text, bytes, "%s", settings[which].help);
     const char *before = " (";
+    if (which >= TOOL_LORA) /* of one model: all is said */
+        return true;
     for (int i = 0; (m = tool_model_at(i)) != NULL; i++) {
         const char *initial = m->takes[which];
         if (initial == NULL || used >= bytes)
             continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s", before, m->name,
-                                 *initial != '\0' ? initial : "as the data have");
+                                 *initial != '\0'       ? initial
+                                 : m->otherwise != NULL ? m->otherwise
+                                                        : "as the data have");
         before = "; ";
     }
     if (used < bytes)

@@ -1,4 +1,6 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
+#include "alloc/base/mem.h"
+#include "profiler/record/process.h"
 #include "profiler/record/utf8.h"
 #include "tools/job/result.h"
 #include "runtime/population/es/es_internal.h"
@@ -369,10 +371,29 @@ static uint64_t plan_ns(const job *j)
     return ns;
 }
 
+static sw_run_args args_of(job *j, const job_program *program)
+{
+    return job_args(j, (job_which)(program - j->program), program->inputs, 0);
+}
+
+size_t plan_process_bytes(const sw_plan_info *p)
+{
+    sw_process *now;
+    size_t own = 0;
+    if (sw_heap_alloc(&now, SW_HEAP_PROFILE, sizeof *now) != SW_OK)
+        return 0;
+    if (sw_process_read(now) == SW_OK)
+        for (size_t i = 0; i < now->n; i++)
+            own += now->line[i].kind != SW_PROCESS_ARENA ? now->line[i].resident_bytes : 0;
+    sw_heap_free(now, SW_HEAP_PROFILE, sizeof *now);
+    return own > 0 ? p->total_bytes + own : 0;
+}
+
 /* The members of one plan; the object is open. */
 static sw_status put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
+    const sw_run_args args = args_of(j, main);
     uint64_t gradients = 0, scores = 0;
     if (j->shards > 0)
         SW_TRY(job_sent(j, &gradients, &scores));
@@ -393,12 +414,15 @@ static sw_status put_plan(sw_json *json, job *j, int64_t samples)
         sw_json_put_u64(json, "sent_bytes_of_the_model",
                         (uint64_t)(j->shards / j->shards_here - 1) * main->plan.model_bytes);
     }
+    const size_t process = plan_process_bytes(&main->plan);
+    sw_json_put_known(json, "process_bytes", process > 0 && !job_on_device(j->opts), process);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
-    breakdown_put(json, j, (job_which)(main - j->program));
+    breakdown_put(json, j->exec, &args);
     result_put_device(json, j->exec);
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (j->program[i].batch > 0) {
+            const sw_run_args other = args_of(j, &j->program[i]);
             sw_json_begin(json, '{');
             SW_JSON_PUT(json, &j->program[i], name, batch);
             result_put_predicted(json, j, &j->program[i]);
@@ -406,7 +430,7 @@ static sw_status put_plan(sw_json *json, job *j, int64_t samples)
             sw_json_put_u64(json, "immediate_bytes", j->program[i].plan.immediate_bytes);
             result_put_totals(json, j, &j->program[i].plan);
             SW_JSON_PUT(json, &j->program[i].plan, padding_bytes, peak_op);
-            breakdown_put(json, j, (job_which)(&j->program[i] - j->program));
+            breakdown_put(json, j->exec, &other);
             sw_json_end(json);
         }
     sw_json_end(json);
@@ -417,6 +441,7 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
+    const sw_run_args args = args_of(j, main);
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, batch %s, %s%s\n\n", j->opts->model, name,
@@ -430,7 +455,7 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
         result_print_phases(p->phase, NULL);
         putchar('\n');
     }
-    SW_TRY(breakdown_print(j, (job_which)(main - j->program)));
+    SW_TRY(breakdown_print(j->exec, &args));
     putchar('\n');
     char peak[240];
     snprintf(peak, sizeof peak, "%s at %s", result_both(p->peak_bytes).text, p->peak_op);
@@ -450,6 +475,9 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     printf("total  %s\n", result_both(p->total_bytes).text);
     printf("host   %s for the program's records, part of no total\n",
            result_both(p->program_host_bytes).text);
+    const size_t process = plan_process_bytes(p);
+    if (process > 0 && !job_on_device(j->opts))
+        printf("process %s: the total and this program's own\n", result_both(process).text);
     if (j->shards > 0) {
         const int ranks = j->shards / j->shards_here;
         uint64_t gradients, scores;
@@ -634,7 +662,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 10];
+    cli_option table[JOB_OPTIONS_MAX + 11];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -662,6 +690,9 @@ int tool_plan(int argc, char **argv)
         {"--summary", NULL, CLI_FLAG, &o.summary, NULL,
          "of one batch: the layers, with output, parameters, saved bytes and operations", 0, 0,
          NULL},
+        {"--sample", NULL, CLI_FLAG, &o.sample, NULL,
+         "with --model hf:DIR: what stepwell sample takes, not a training job", 0, 0, NULL,
+         .with = "--model hf:"},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
          "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
@@ -683,13 +714,19 @@ int tool_plan(int argc, char **argv)
                  "refused.",
     };
     CLI_TRY(cli_parse(&command, argc, argv));
+    if (o.sample)
+        return plan_sample(&o, &command);
     CLI_TRY(check(&o));
+    if (o.job.accumulate == 0 && (plan_compares(&o) || o.shards > 0 || o.ranks > 1))
+        o.job.accumulate = 1; /* they exclude it */
     CLI_TRY(job_check(&o.job));
     job j = {.opts = &o.job};
     for (int i = 0; i < o.job.batch.n && o.fit_bytes == 0; i++)
         if (o.job.batch.at[i] > j.limited[0])
             j.limited[0] = j.limited[1] = o.job.batch.at[i];
     int status = job_load(&j, true);
+    if (status == CLI_GO && asks_for(&o, JOB_ES))
+        status = job_refuse_documents(&j, "es");
     if (status == CLI_GO && !o.json && !o.quiet)
         job_tell_documents(&j, stderr);
     if (status == CLI_GO)

@@ -9,7 +9,7 @@ typedef struct {
     job_opts job;
     size_t fit_bytes; /* --fit; 0: not asked for */
     const char *svg;  /* --svg; NULL: not asked for */
-    bool json, quiet, summary;
+    bool json, quiet, summary, sample;
     const char *methods; /* --method */
     job_method method[3];
     int n_methods;
@@ -54,6 +54,13 @@ int plan_methods(const plan_opts *opts, job *j);
  * pairs. */
 int64_t plan_es_unit(const plan_opts *opts);
 sw_es_opts plan_es_opts(const plan_opts *opts, int64_t batch);
+
+/* The peak of a process of the plan: the total, and the code, stacks and heap of this one now.
+ * 0 where the system does not say. */
+size_t plan_process_bytes(const sw_plan_info *plan);
+
+/* Plan `stepwell sample` of the folder that --model names; the exit status. */
+int plan_sample(plan_opts *opts, const cli_command *command);
 
 /* Draw the program that speaks for a planned job into the file of --svg. CLI_GO or an exit
  * status. */

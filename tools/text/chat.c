@@ -677,7 +677,7 @@ static sw_status render_messages(chat *c)
 {
     if (c->known < 0)
         SW_FAIL(SW_UNSUPPORTED,
-                "%s %s: name one that renders alike by --chat (" NAMES "), " ELSEWHERE,
+                "%s %s: name one that renders alike by --chat, in sample --chat-template (" NAMES "), " ELSEWHERE,
                 c->folder,
                 c->other ? "has a chat_template that is not known" : "has no chat_template");
     const char *system = known[c->known].system;

@@ -5,11 +5,9 @@
  * it is not seen, since attention is causal. Each id is drawn from the scores in the row of the
  * last one: Philox by seed and number, the same text for any number of threads. */
 #include "alloc/base/mem.h"
-#include "kernels/rng.h"
 #include "runtime/data/reader.h"
-#include "tools/job/job.h"
-#include "tools/text/tokenizer.h"
-#include <math.h>
+#include "tools/text/chat.h"
+#include "tools/train/sample.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -110,18 +108,6 @@ static sw_status sample_tokens_encode(const sample_tokens *t, const char *text,
 enum { BYTES = 256 }; /* ids that stand for a byte; of a text no others are drawn */
 
 typedef struct {
-    tool_settings settings;
-    const char *load, *prompt, *vocab;
-    cli_list prompt_ids; /* n 0: none are given */
-    job_opts job;        /* precision and order of products */
-    int64_t tokens, top_k, seed, threads;
-    double temperature;
-    bool quiet;
-    job_trained trained; /* what the file says */
-    bool noted;          /* and what --vocabulary would, which is not given */
-} sample_opts;
-
-typedef struct {
     const sample_opts *opts;
     gpt_shape shape;
     sw_exec *exec;
@@ -131,90 +117,14 @@ typedef struct {
     int64_t filled;  /* of them */
     bool by_token;   /* ids are tokens, not bytes */
     sample_tokens tokens;
-    int64_t ids;    /* that may be drawn */
-    double *share;  /* of each, then the places of the best */
-    int32_t *best;  /* a heap of top_k: the worst of them at its top */
-    int64_t n_best; /* in it */
-    bool prompted;  /* by a text */
-    bool begun;     /* an id was written */
+    sample_draws draws;
+    bool prompted; /* by a text */
+    bool begun;    /* an id was written */
 } sampler;
 
 static bool draws_tokens(const sample_opts *o)
 {
     return o->vocab != NULL || o->prompt_ids.n > 0;
-}
-
-/* ---- drawing ----------------------------------------------------------------------------- */
-
-/* Of a higher score, or the same and a smaller number. */
-static bool above(const float *scores, int32_t i, int32_t j)
-{
-    return scores[i] > scores[j] || (scores[i] == scores[j] && i < j);
-}
-
-/* Put i at the top of the heap, and let it sink. */
-static void sink(sampler *s, const float *scores, int32_t i)
-{
-    int64_t at = 0;
-    for (int64_t child; (child = 2 * at + 1) < s->n_best; at = child) {
-        if (child + 1 < s->n_best && above(scores, s->best[child], s->best[child + 1]))
-            child++;
-        if (!above(scores, i, s->best[child]))
-            break;
-        s->best[at] = s->best[child];
-    }
-    s->best[at] = i;
-}
-
-/* Add i at the end of the heap, and let it rise. */
-static void rise(sampler *s, const float *scores, int32_t i)
-{
-    int64_t at = s->n_best++;
-    for (; at > 0 && above(scores, s->best[(at - 1) / 2], i); at = (at - 1) / 2)
-        s->best[at] = s->best[(at - 1) / 2];
-    s->best[at] = i;
-}
-
-/* An id by its scores; `u` in [0, 1). -1 where they are no numbers. */
-static int draw(sampler *s, const float *scores, double u)
-{
-    const sample_opts *o = s->opts;
-    double total = 0.0;
-    int best = 0;
-    for (int i = 1; i < s->ids; i++)
-        best = scores[i] > scores[best] ? i : best;
-    if (o->temperature == 0.0)
-        return scores[best] == scores[best] ? best : -1;
-    /* Shares 1 of those that may be drawn, and 0 of the others. */
-    const int64_t k = s->opts->top_k;
-    s->n_best = 0;
-    for (int32_t j = 0; j < s->ids; j++) {
-        s->share[j] = k == 0 ? 1.0 : 0.0;
-        if (k > 0 && s->n_best < k)
-            rise(s, scores, j);
-        else if (k > 0 && above(scores, j, s->best[0]))
-            sink(s, scores, j);
-    }
-    for (int64_t j = 0; j < s->n_best; j++)
-        s->share[s->best[j]] = 1.0;
-    for (int i = 0; i < s->ids; i++) {
-        const double less = ((double)scores[i] - (double)scores[best]) / o->temperature;
-        s->share[i] = s->share[i] > 0.0 ? exp(less) : 0.0;
-        total += s->share[i];
-    }
-    if (!(total > 0.0 && total < (double)INFINITY))
-        return -1;
-    double left = u * total;
-    int last = best;
-    for (int i = 0; i < s->ids; i++) {
-        if (s->share[i] == 0.0)
-            continue;
-        last = i;
-        if (left < s->share[i])
-            break;
-        left -= s->share[i];
-    }
-    return last;
 }
 
 /* ---- the network ------------------------------------------------------------------------- */
@@ -241,11 +151,10 @@ static sw_status next_id(sampler *s, int64_t number, int *out)
                 .inputs = &input, .n_inputs = 1, .mode = SW_EVAL);
     const int64_t vocabulary = s->shape.vocabulary;
     sw_array scores;
-    float u;
     SW_TRY(sw_run(s->exec, &args));
     SW_TRY(sw_output_get(s->exec, "scores", &scores));
-    sw_rng_uniform(&u, number, 1, (uint64_t)s->opts->seed, sw_rng_stream("sample"), 0, 0);
-    *out = draw(s, (const float *)scores.data + (s->filled - 1) * vocabulary, (double)u);
+    *out = sample_draw(&s->draws, s->opts,
+                       (const float *)scores.data + (s->filled - 1) * vocabulary, number);
     if (*out < 0)
         SW_FAIL(SW_INVALID, "%s: the scores of %s %lld are not numbers", s->opts->load,
                 s->by_token ? "token" : "byte", (long long)number + 1);
@@ -262,8 +171,7 @@ static sw_status open_model(sampler *s)
     SW_TRY(sw_heap_alloc(&s->net, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers)));
     SW_TRY(sw_heap_alloc(&s->window, SW_HEAP_RECORDS,
                          (size_t)s->shape.context * sizeof *s->window));
-    SW_TRY(sw_heap_alloc(&s->share, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share));
-    SW_TRY(sw_heap_alloc(&s->best, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best));
+    SW_TRY(sample_draws_open(&s->draws, s->draws.ids));
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(sw_model_create(&s->model, "gpt"));
     gpt_net_declare(s->net, s->model, &s->shape);
@@ -340,47 +248,83 @@ static const char notes[] =
     "With "
     "--prompt-ids alone ids are written as numbers.\n"
     "The options of the model must be those of the training; the file notes --context, "
-    "--vocabulary, --precision and --bf16-order. Exit status: 0 done, 1 "
-    "failed, 2 wrong usage, 3 damaged or foreign file, 130 interrupted.";
+    "--vocabulary, --precision and --bf16-order.\n"
+    "With --model hf:DIR the prompt is a text (--prompt), a turn of the user (--chat), or ids "
+    "(--prompt-ids; ids are then written as numbers), else the model's first token. It goes on "
+    "up to an end token of config.json or generation_config.json, or the "
+    "end of the context. Keys and values of the ids before are kept, so each id takes one row; "
+    "plan --model hf:DIR --sample says the bytes. A repetition_penalty is not applied. Exit "
+    "status: 0 done, 1 "
+    "failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit the memory, 130 "
+    "interrupted.";
 
 static int parse(sample_opts *o, int argc, char **argv)
 {
-    cli_option table[TOOL_SETTINGS + 10 + JOB_OPTIONS_MAX];
+    static const char *const models[] = {"gpt", "hf:", NULL};
+    cli_option table[TOOL_SETTINGS + 15 + JOB_OPTIONS_MAX];
     const cli_option options[] = {
+        {"--model", "NAME", CLI_WORD, &o->model, "gpt",
+         "gpt, or hf:DIR: a folder of transformers, or hf:ORG/NAME of the hub's cache", 0, 0,
+         models},
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
          "the parameters that train --model gpt --save-params wrote", 0, 0, NULL},
         {"--prompt", "TEXT", CLI_WORD, &o->prompt, NULL,
          "beginning of the text (default an empty line, which is not printed)", 0, 0, NULL},
         {"--prompt-ids", "LIST", CLI_LIST, &o->prompt_ids, NULL,
          "beginning as ids of tokens: 464,2068", 0, INT32_MAX - 1, NULL},
+        {"--chat", "TEXT", CLI_WORD, &o->chat, NULL,
+         "hf: a turn of the user, which the model answers", 0, 0, NULL},
+        {"--chat-template", "NAME", CLI_WORD, &o->chat_template, NULL,
+         "with --chat: how a conversation is written (default as the folder has it, where that "
+         "template is known)",
+         0, 0, chat_templates, .with = "--chat"},
+        {"--merge", "DIR", CLI_WORD, &o->merge, NULL,
+         "hf: write the folder with the weights of --adapter in its own, instead of a text", 0,
+         0, NULL, .excludes = "--prompt --chat --prompt-ids"},
         {"--vocab", "FILE", CLI_WORD, &o->vocab, NULL,
          "which token an id stands for, as in train: {token: id}, or a token per line", 0, 0,
          NULL},
         {"--tokens", "N", CLI_COUNT, &o->tokens, "500",
          "bytes, or tokens, to write after the prompt", 1, (int64_t)1 << 40, NULL},
-        {"--temperature", "X", CLI_REAL, &o->temperature, "0.8",
+        {"--temperature", "X", CLI_REAL, &o->temperature, NULL,
          "divide the scores by X: a higher X gives more random text; 0: always the most likely "
-         "one",
+         "one (default 0.8; hf: as generation_config.json says, else 0)",
          0, 0, NULL},
-        {"--top-k", "N", CLI_COUNT, &o->top_k, "0",
-         "draw from the N most likely bytes, or tokens; 0: from all", 0, INT32_MAX - 1, NULL},
+        {"--top-k", "N", CLI_COUNT, &o->top_k, NULL,
+         "draw from the N most likely bytes, or tokens; 0: from all (default 0; hf: as "
+         "generation_config.json says, else 50)",
+         0, INT32_MAX - 1, NULL},
+        {"--top-p", "X", CLI_REAL, &o->top_p, NULL,
+         "draw from the most likely ones that together have the probability X; 1: from all "
+         "(default 1; hf: as generation_config.json says, else 1)",
+         0, 0, NULL},
         {"--seed", "N", CLI_COUNT, &o->seed, "1", "seed of the random draws", 0, 0, NULL},
-        {"--threads", "N", CLI_COUNT, &o->threads, "1",
-         "threads that compute; the text is the same for any number", 1, 256, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, NULL,
+         "threads that compute; the text is the same for any number (default 1; hf: all "
+         "processors)",
+         1, 256, NULL},
         {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "do not print the speed", 0, 0, NULL},
     };
-    const job_help help = {&o->job.precision, JOB_PRECISION_TAKEN};
+    const job_help help[] = {{&o->job.precision, JOB_PRECISION_TAKEN},
+                             {&o->job.budget_bytes,
+                              "with --model hf:DIR: hard limit for weights, cache and arena "
+                              "together (default none)"}};
     int n = (int)(sizeof options / sizeof *options);
     tool_model model = tool_gpt;
     model.takes[TOOL_DROPOUT] = NULL;                              /* training's */
     model.takes[TOOL_VOCABULARY] = model.takes[TOOL_CONTEXT] = ""; /* as the file says */
+    model.takes[TOOL_WEIGHTS] = model.takes[TOOL_ADAPTER] = "";    /* hf's */
+    o->temperature = o->top_p = -1.0;
+    o->top_k = -1;
     memcpy(table, options, sizeof options);
-    n += job_options_but(&o->job, table + n, "--precision --bf16-order", false, &help, 1);
+    n += job_options_but(&o->job, table + n, "--precision --bf16-order --memory-budget", false,
+                         help, 2);
     o->job.device = "cpu";
     const cli_command command = {
         .name = "sample",
-        .usage = "--load-params FILE [options]",
-        .about = "Continue a prompt with a trained gpt, and write the text to standard output.",
+        .usage = "(--load-params FILE | --model hf:DIR) [options]",
+        .about = "Continue a prompt with a trained gpt, or the model of a folder of "
+                 "transformers, and write the text to standard output.",
         .options = table,
         .n_options = tool_settings_options_of(&model, &o->settings, table, n),
         .notes = notes,
@@ -388,12 +332,29 @@ static int parse(sample_opts *o, int argc, char **argv)
     for (int i = n; i < command.n_options; i++) {
         if (table[i].to == &o->settings.context)
             table[i].help =
-                "positions that attention sees (default as the file says, else 128)";
+                "positions that attention sees (default as the file says, else 128; hf: as "
+                "the model has, at most 1024)";
         if (table[i].to == &o->settings.vocabulary)
             table[i].help = "number of ids (default as the file says, else the tokens of "
                             "--vocab, else 256)";
     }
-    return cli_parse(&command, argc, argv);
+    CLI_TRY(cli_parse(&command, argc, argv));
+    if (o->top_p == 0.0 || o->top_p > 1.0)
+        return cli_error(CLI_USAGE, "--top-p must be above 0 and at most 1 (got %g)", o->top_p);
+    return CLI_GO;
+}
+
+/* Of gpt: what only hf takes was not given, and defaults. */
+static int settle(sample_opts *o)
+{
+    const char *alone = cli_given("--adapter --weights --memory-budget --chat --merge");
+    if (alone != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --model hf:DIR", alone);
+    o->temperature = o->temperature < 0.0 ? 0.8 : o->temperature;
+    o->top_k = o->top_k < 0 ? 0 : o->top_k;
+    o->top_p = o->top_p < 0.0 ? 1.0 : o->top_p;
+    o->threads = o->threads == 0 ? 1 : o->threads;
+    return CLI_GO;
 }
 
 /* Options that are not given are as the file says, or as in train. */
@@ -478,9 +439,9 @@ static int prepare(sampler *s, sample_opts *opts)
      * wider by. */
     const int64_t all = s->shape.vocabulary;
     if (s->by_token && !vocab)
-        s->ids = opts->noted ? opts->trained.ids : all;
+        s->draws.ids = opts->noted ? opts->trained.ids : all;
     else
-        s->ids = all < most ? all : most;
+        s->draws.ids = all < most ? all : most;
     CLI_TRY(check_tokens(s));
     cli_catch_interrupt();
     CLI_LIBRARY(open_model(s), false);
@@ -505,6 +466,9 @@ int tool_sample(int argc, char **argv)
     sample_opts opts = {.prompt = NULL};
     sampler s = {.opts = &opts};
     CLI_TRY(parse(&opts, argc, argv));
+    if (tool_model_find(opts.model) == &tool_hf)
+        return sample_hf(&opts);
+    CLI_TRY(settle(&opts));
     s.prompted = opts.prompt != NULL;
     if (s.prompted && opts.prompt_ids.n > 0)
         return cli_error(CLI_USAGE,
@@ -524,8 +488,7 @@ int tool_sample(int argc, char **argv)
     sw_heap_free(s.tokens.token, SW_HEAP_FILES,
                  (size_t)s.tokens.vocabulary.n * sizeof *s.tokens.token);
     swi_vocabulary_free(&s.tokens.vocabulary); /* all zero is fine */
-    sw_heap_free(s.share, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.share);
-    sw_heap_free(s.best, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.best);
+    sample_draws_close(&s.draws);
     sw_heap_free(s.window, SW_HEAP_RECORDS, (size_t)s.shape.context * sizeof *s.window);
     sw_heap_free(s.net, SW_HEAP_RECORDS, gpt_net_bytes(s.shape.layers));
     return status;

@@ -94,6 +94,7 @@ static int train_table(train_opts *o, cli_option *table)
 #define TRAIN_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
 #include "tools/train/train_options.def"
     };
+    j->warmup = -1;
     j->lr_gamma = j->lr_floor = o->min_delta = o->eps = -1.0; /* not given */
     o->lr_from = o->lr_to = -1.0;
     const int n = job_options(j, table, 0, true);
@@ -128,6 +129,8 @@ static int check(train_opts *o)
     if (o->summary && o->members > 0)
         return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
                                     "--summary shows the layers of one");
+    if (o->members > 0 && j->warmup < 0)
+        j->warmup = 0;
     o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
     if (j->exec.op_clocks && j->immediate)
         return cli_error(CLI_USAGE, "--op-clocks has no effect with --immediate");
@@ -157,13 +160,17 @@ static int train_parse(train *t, int argc, char **argv)
     CLI_TRY(cli_parse(&command, argc, argv));
     t->opts.job.shares = t->opts.json;
     t->job.opts = &t->opts.job;
-    t->job.batch = t->opts.job.batch.at[0];
     t->options = table;
     t->n_options = command.n_options;
     cli_command_line(t->command, sizeof t->command, argc, argv);
+    if (t->opts.save_adapter != NULL)
+        t->opts.save = t->opts.save_adapter;
     CLI_TRY(check(&t->opts));
     CLI_TRY(train_ranks_check(&t->opts));
+    if (t->opts.job.accumulate == 0 && t->opts.shards > 0) /* they are in its place */
+        t->opts.job.accumulate = 1;
     CLI_TRY(job_check(&t->opts.job));
+    t->job.batch = t->opts.job.batch.at[0];
     if (t->opts.members == 0)
         CLI_TRY(job_set_shards(&t->job, t->opts.job.batch.at[0], t->opts.shards,
                                t->opts.job.ranks == NULL ? swi_ranks_started(NULL) : 1));
@@ -196,6 +203,8 @@ static int count_steps(train *t)
     t->total_steps = o->steps == 0                           ? by_epochs
                      : o->epochs > 0 && by_epochs < by_steps ? by_epochs
                                                              : by_steps;
+    if (o->warmup < 0)
+        t->opts.job.warmup = o->kind->settle != NULL ? (int64_t)(t->total_steps * 3 / 100) : 0;
     t->lr_every = o->lr_every > 0 ? (uint64_t)o->lr_every : (t->total_steps + 2) / 3;
     if ((uint64_t)o->warmup >= t->total_steps)
         return cli_error(CLI_USAGE,
@@ -236,6 +245,24 @@ static sw_status train_create_profile(train *t)
     return sw_profile_create(&t->profile, &opts);
 }
 
+/* Of a model that came with defaults of its own: what it is, and how it is trained. */
+static void tell_beginning(const train *t)
+{
+    const job_opts *o = &t->opts.job;
+    char text[400];
+    o->kind->tell(&t->job.net, stderr);
+    if (t->opts.find_lr || t->opts.replay != NULL) /* rates of its own */
+        return;
+    snprintf(text, sizeof text,
+             "%s steps of %" PRId64 " rows (--batch %" PRId64 " --accumulate %" PRId64
+             "), %s, rate %g, schedule %s, warm-up %" PRId64 ", seed %" PRId64 ", %" PRId64
+             " threads",
+             cli_digits(t->total_steps).text, o->batch.at[0] * o->accumulate, o->batch.at[0],
+             o->accumulate, o->method == JOB_MEZO ? t->opts.method : o->optimizer, o->lr,
+             o->schedule, o->warmup, o->seed, o->threads);
+    fprintf(stderr, "%s\n", text);
+}
+
 /* Everything up to the first step. CLI_GO or the exit status. */
 static int prepare(train *t)
 {
@@ -257,6 +284,8 @@ static int prepare(train *t)
     CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);
     CLI_TRY(job_open(&t->job));
+    if (t->opts.job.kind->tell != NULL && !t->opts.quiet)
+        tell_beginning(t);
     CLI_TRY(job_check_machine(&t->job, t->opts.witness));
     CLI_LIBRARY(open_loader(t, &t->train_loader, &t->job.train, true), false);
     CLI_LIBRARY(open_loader(t, &t->test_loader, &t->job.test, false), false);
@@ -264,8 +293,7 @@ static int prepare(train *t)
     if (t->opts.find_lr)
         CLI_LIBRARY(train_find_create(&t->find, &t->opts, t->total_steps), false);
     CLI_LIBRARY(job_note(&t->job, t->job.net.model), false);
-    CLI_LIBRARY(sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed),
-                false);
+    CLI_LIBRARY(job_ready(&t->job), t->opts.job.kind->load != NULL);
     if (t->opts.load != NULL)
         CLI_LIBRARY(cli_saved(sw_model_load(t->job.net.model, t->opts.load)), true);
     CLI_TRY(train_resume(t));
@@ -317,7 +345,7 @@ static int train_and_report(train *t)
          * was before them: what was trained until then is saved all the same. */
         const int status = cli_library_error(trained, t->opts.replay != NULL);
         if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
-            job_save_params(&t->opts.job, t->job.net.model, t->opts.save) == SW_OK)
+            job_save(&t->job, t->opts.save) == SW_OK)
             cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
         return status;
     }
@@ -341,7 +369,7 @@ static int train_and_report(train *t)
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
     const bool whole = t->opts.replay == NULL || !train_interrupted(t);
     if (t->opts.save != NULL && t->now.step > 0 && whole) /* else those of the beginning */
-        CLI_LIBRARY(job_save_params(&t->opts.job, t->job.net.model, t->opts.save), false);
+        CLI_LIBRARY(job_save(&t->job, t->opts.save), false);
     if (t->opts.plot != NULL && !cli_interrupted())
         CLI_LIBRARY(cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model)),
                     false);

@@ -147,6 +147,7 @@ typedef struct {
     unsigned char *found;
     size_t found_bytes;
     bool alike;       /* it failed, and the others in the same way */
+    int told;         /* steps that were reported */
     uint64_t told_ns; /* when the last step was reported */
     train_saving saving;
     job_metrics metrics; /* one that was given up stays at its last whole row */

@@ -8,12 +8,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A folder that a model writes is no file. */
+#define FILE_OR_FOLDER(o, path) ((o)->job.kind->save != NULL ? NULL : (path))
+
 #define FILES(o)                                                                               \
     {"--profile", (o)->profile, JOB_LATER, .no_stream = true},                                 \
         {"--metrics", (o)->metrics, JOB_IN_PLACE},                                             \
         {"--heap-profile", (o)->heap_profile, JOB_NO_PIPE, .no_stream = true},                 \
-        {"--save-best", (o)->best, JOB_BESIDE, .params = true, .no_stream = true},             \
-        {"--save-params", (o)->save, JOB_BESIDE, .params = true, .no_stream = true},           \
+        {"--save-best", FILE_OR_FOLDER(o, (o)->best), JOB_BESIDE, .params = true,              \
+         .no_stream = true},                                                                   \
+        {"--save-params", FILE_OR_FOLDER(o, (o)->save), JOB_BESIDE, .params = true,            \
+         .no_stream = true},                                                                   \
         {"--record", (o)->record, JOB_BESIDE, .no_stream = true},                              \
         {"--plot", (o)->plot, JOB_BESIDE}, {"--replay", (o)->replay, JOB_READ},                \
     {                                                                                          \
@@ -23,6 +28,11 @@
 int train_check_files(const train_opts *o)
 {
     const job_output files[] = {FILES(o)};
+    if (o->job.kind->save != NULL) {
+        CLI_TRY(job_folder_check("--save-best", o->best));
+        CLI_TRY(job_folder_check(o->save_adapter != NULL ? "--save-adapter" : "--save-params",
+                                 o->save));
+    }
     return job_outputs_check(files, sizeof files / sizeof *files, &o->job, o->job.checkpoint,
                              o->resume, o->keep);
 }
@@ -191,6 +201,8 @@ void train_identify(const train *t, job_identity *to)
     const job_opts *o = &t->opts.job;
     const unsigned takes = tool_schedule_takes(o->schedule);
     job_identify(to, o, t->options, t->n_options);
+    if (t->job.net.weights[0] != '\0')
+        job_identity_add(to, "weights of the model's folder", "%s", t->job.net.weights);
     job_identity_add(to, "--data", "%s", o->data);
     job_identity_add(to, "--normalise", "%s", t->job.normal.text);
     if (t->job.shards > 0)

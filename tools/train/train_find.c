@@ -32,6 +32,7 @@ int train_find_check(train_opts *o)
     if (o->plot != NULL && !cli_ends_with(o->plot, ".svg"))
         return cli_error(CLI_USAGE, "--plot must be a file that ends in .svg (got '%s')",
                          o->plot);
+    o->job.warmup = o->job.warmup < 0 ? 0 : o->job.warmup;
     o->job.max_skipped = 0; /* rates that are too high are looked for */
     return CLI_GO;
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LONG_NS UINT64_C(60000000000) /* of a run: one that is worth a word before */
+
 /* --metrics DIR/events.out.tfevents.NAME: rows as events of TensorBoard. An event of a step has
  * its bytes too: of each phase that ran the peak, and what lives at the end of the last one.
  *
@@ -326,7 +328,7 @@ static void save_best(train *t)
     t->now.best_lost = true;
     if (t->opts.best == NULL)
         return;
-    const sw_status saved = job_save_params(&t->opts.job, t->job.net.model, t->opts.best);
+    const sw_status saved = job_save(&t->job, t->opts.best);
     if (saved != SW_OK && !t->best_told)
         (void)cli_library_error(saved, false);
     else if (saved == SW_OK && t->best_told)
@@ -525,6 +527,14 @@ static sw_status tell(train *t, train_step *s, bool timed)
     const train_row row = SW_INIT(.step = s->step, .epoch = s->epoch, .score = s->score,
                                   .rate = s->rate, .ns = ns, .bytes = &s->bytes);
     train_metrics_row(t, &row);
+    /* Three steps tell how long the run is; a short one is over before it is read. */
+    const uint64_t left = t->total_steps - s->step;
+    const uint64_t took = now - t->start_ns;
+    if (!t->opts.quiet && ++t->told == 3 && took / 3 * left > LONG_NS) {
+        cli_progress("%s", "");
+        fprintf(stderr, "3 steps took %s: the %s that are left will take about %.0f minutes\n",
+                cli_ns(took).text, cli_digits(left).text, (double)(took / 3 * left) / 60e9);
+    }
     if (!t->opts.quiet)
         cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,
                      s->step, t->total_steps, train_loss(t->now.last_loss).text);
