@@ -368,7 +368,7 @@ void job_tell_documents(const job *j, FILE *to)
         const sw_dataset *set = (i == 0 ? &j->train : &j->test)->set;
         const swi_documents_info d = swi_dataset_documents(set);
         const double all = (double)d.rows * (double)d.context;
-        if (d.context == 0)
+        if (d.context == 0 || strcmp(j->opts->data, "synthetic") == 0)
             continue;
         fprintf(to, "%s: documents %s, tokens %s (%s count), rows %s x %s (%.2f %% empty)",
                 names[i], cli_digits((uint64_t)d.documents).text,

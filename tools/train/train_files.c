@@ -29,6 +29,13 @@ int train_check_files(const train_opts *o)
 {
     const job_output files[] = {FILES(o)};
     if (o->job.kind->save != NULL) {
+        if (cli_given("--save-type") != NULL)
+            return cli_error(CLI_USAGE, "--save-type has no effect with --model hf:DIR, which "
+                                        "writes folders of float32");
+        if (o->save_adapter != NULL && o->job.settings.lora == 0 &&
+            o->job.settings.adapter == NULL)
+            return cli_error(CLI_USAGE, "--save-adapter has no effect without --lora or "
+                                        "--adapter: --save-params writes the whole model");
         CLI_TRY(job_folder_check("--save-best", o->best));
         CLI_TRY(job_folder_check(o->save_adapter != NULL ? "--save-adapter" : "--save-params",
                                  o->save));
