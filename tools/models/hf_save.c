@@ -319,7 +319,15 @@ static sw_status write_shard(void *context, sw_file *file)
 static sw_status merge_into(merging *m, const char *to)
 {
     char path[PATH];
+    bool there;
     SW_TRY(hf_tensors_take(&m->net->config, m->folder, note_part, m));
+    snprintf(path, sizeof path, "%s/model.safetensors", to);
+    SW_TRY(sw_file_look(path, &there));
+    if (there &&
+        strcmp(strrchr(swi_tensors_path(m->folder->shards[0]), '/'), "/model.safetensors") != 0)
+        SW_FAIL(SW_INVALID,
+                "%s is there, and would be read instead of the shards: name another folder",
+                path);
     SW_TRY(begin_folder(m->net->folder, to));
     SW_TRY(copy_file(m->net->folder, to, "config.json", true));
     for (uint32_t i = 0; i < m->folder->n_shards; i++) {

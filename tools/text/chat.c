@@ -259,7 +259,7 @@ static sw_status check_tokens(const chat *c)
         if (tokenizer_added(c->t, need[i], strlen(need[i])) < 0)
             SW_FAIL(SW_UNSUPPORTED,
                     "%s: the template %s has the token %s, which its tokenizer does not have: "
-                    "name another by --chat (" NAMES "), " ELSEWHERE,
+                    "name another template (" NAMES "), " ELSEWHERE,
                     c->folder, known[c->known].name, need[i]);
     return SW_OK;
 }
@@ -325,6 +325,14 @@ tokenizer *chat_tokenizer(chat *c)
 const char *chat_name(const chat *c)
 {
     return c->known >= 0 ? known[c->known].name : NULL;
+}
+
+int32_t chat_end(const chat *c)
+{
+    const chat_kind kind = c->known < 0 ? UNKNOWN : known[c->known].kind;
+    if (kind == UNKNOWN || kind == PLAIN)
+        return tokenizer_added(c->t, c->eos.at, c->eos.n);
+    return tokenizer_added(c->t, kind == LLAMA32 ? "<|eot_id|>" : "<|im_end|>", 10);
 }
 
 /* ---- reading a line -----------------------------------------------------------------------
@@ -676,10 +684,12 @@ static sw_status put_plain(chat *c)
 static sw_status render_messages(chat *c)
 {
     if (c->known < 0)
-        SW_FAIL(SW_UNSUPPORTED,
-                "%s %s: name one that renders alike by --chat, in sample --chat-template (" NAMES "), " ELSEWHERE,
-                c->folder,
-                c->other ? "has a chat_template that is not known" : "has no chat_template");
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "%s %s: name one that renders alike by --chat, in sample --chat-template (" NAMES
+            "), " ELSEWHERE,
+            c->folder,
+            c->other ? "has a chat_template that is not known" : "has no chat_template");
     const char *system = known[c->known].system;
     switch (known[c->known].kind) {
     case QWEN3:

@@ -26,6 +26,7 @@ SW_MUST_USE sw_status chat_open(chat **out, const char *folder, const char *name
 void chat_close(chat *c); /* NULL is fine */
 tokenizer *chat_tokenizer(chat *c);
 const char *chat_name(const chat *c); /* NULL: none */
+int32_t chat_end(const chat *c);      /* the token that ends an answer; -1: none */
 
 /* Add the ids of a turn of the user, and of the begin of an answer. */
 SW_MUST_USE sw_status chat_prompt(chat *c, token_ids *ids, const char *text);

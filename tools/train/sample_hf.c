@@ -15,7 +15,8 @@ typedef struct {
     sample_draws draws;
     sw_exec *exec;
     sw_budget *budget;
-    chat *texts; /* with a text as the prompt; NULL: ids */
+    chat *chat;        /* with --chat */
+    tokenizer *tokens; /* with a text as the prompt; NULL: ids */
     token_ids prompt;
     token_text out;
     bool begun; /* an id was written */
@@ -24,12 +25,15 @@ typedef struct {
 /* Ids leave here: as text, or as numbers. */
 static sw_status put_id(sampler *s, int32_t id)
 {
-    if (s->texts == NULL) {
+    size_t bytes;
+    if (s->tokens == NULL) {
         printf("%s%d", s->begun ? " " : "", (int)id);
         s->begun = true;
         return SW_OK;
     }
-    SW_TRY(tokenizer_decode(chat_tokenizer(s->texts), &s->out, &id, 1, false));
+    if (tokenizer_token(s->tokens, id, &bytes) == NULL) /* a hole in its numbers */
+        return SW_OK;
+    SW_TRY(tokenizer_decode(s->tokens, &s->out, &id, 1, false));
     fwrite(s->out.at, 1, s->out.n, stdout);
     s->out.n = 0;
     return SW_OK;
@@ -39,18 +43,20 @@ static sw_status put_id(sampler *s, int32_t id)
 static int make_prompt(sampler *s)
 {
     const sample_opts *o = s->opts;
-    const char *text = o->chat != NULL ? o->chat : o->prompt;
-    if (text != NULL) {
-        CLI_LIBRARY(chat_open(&s->texts, o->settings.folder, o->chat_template), true);
-        const sw_status made = o->chat != NULL
-                                   ? chat_prompt(s->texts, &s->prompt, text)
-                                   : tokenizer_encode(chat_tokenizer(s->texts), &s->prompt,
-                                                      text, strlen(text), true, NULL, NULL, 0);
-        if (made != SW_OK)
-            return cli_library_error(made, false);
+    if (o->chat != NULL) {
+        CLI_LIBRARY(chat_open(&s->chat, o->settings.folder, o->chat_template), true);
+        s->tokens = chat_tokenizer(s->chat);
+        CLI_LIBRARY(chat_prompt(s->chat, &s->prompt, o->chat), false);
+    } else if (o->prompt != NULL) {
+        char path[SWI_FOLDER_PATH + 64];
+        snprintf(path, sizeof path, "%s/tokenizer.json", o->settings.folder);
+        CLI_LIBRARY(tokenizer_read(&s->tokens, path), true);
+        CLI_LIBRARY(tokenizer_encode(s->tokens, &s->prompt, o->prompt, strlen(o->prompt), true,
+                                     NULL, NULL, 0),
+                    false);
     }
     for (int i = 0; i < o->prompt_ids.n; i++) {
-        CLI_LIBRARY(sw_heap_reserve(&s->prompt.at, SW_HEAP_FILES, &s->prompt.cap,
+        CLI_LIBRARY(sw_heap_reserve(&s->prompt.at, SW_HEAP_DATASETS, &s->prompt.cap,
                                     s->prompt.n + 1, sizeof *s->prompt.at),
                     false);
         s->prompt.at[s->prompt.n++] = (int32_t)o->prompt_ids.at[i];
@@ -148,8 +154,8 @@ static int prepare(sampler *s)
     CLI_LIBRARY(hf_sampler_plan(&s->text, plan), false);
     CLI_LIBRARY(sw_model_bytes(s->text.models[2], &cache), false);
     int64_t ids = o->settings.vocabulary; /* those above the tokenizer's are not drawn */
-    if (s->texts != NULL && tokenizer_size(chat_tokenizer(s->texts)) < ids)
-        ids = tokenizer_size(chat_tokenizer(s->texts));
+    if (s->tokens != NULL && tokenizer_size(s->tokens) < ids)
+        ids = tokenizer_size(s->tokens);
     CLI_LIBRARY(sample_draws_open(&s->draws, ids), false);
     const sw_plan_info *most = &plan[plan[1].total_bytes > plan[0].total_bytes];
     if (!o->quiet)
@@ -167,7 +173,7 @@ static int prepare(sampler *s)
     if (o->prompt != NULL)
         fputs(o->prompt, stdout);
     for (uint32_t i = 0; i < s->prompt.n; i++) {
-        if (s->texts == NULL)
+        if (s->tokens == NULL)
             CLI_LIBRARY(put_id(s, s->prompt.at[i]), false);
         hf_sampler_add(&s->text, s->prompt.at[i]);
     }
@@ -179,7 +185,7 @@ static int prepare(sampler *s)
 static bool ends(const sampler *s, int id)
 {
     const hf_config *config = &((const hf_net *)s->text.net.own)->config;
-    bool is = false;
+    bool is = s->chat != NULL && chat_end(s->chat) == id;
     for (int i = 0; i < config->n_eos; i++)
         is |= config->eos[i] == id;
     for (int i = 0; i < s->rule.n_eos; i++)
@@ -215,7 +221,7 @@ static int write_ids(sampler *s)
             hf_sampler_add(&s->text, id);
     }
     const double seconds = (double)(cli_clock_ns() - start) * 1e-9;
-    if (s->texts != NULL && tokenizer_decode_end(&s->out) == SW_OK)
+    if (s->tokens != NULL && tokenizer_decode_end(&s->out) == SW_OK)
         fwrite(s->out.at, 1, s->out.n, stdout);
     putchar('\n');
     const int status = cli_finish(cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
@@ -250,7 +256,9 @@ int sample_hf(sample_opts *opts)
     int status = opts->merge != NULL ? merge(&s) : prepare(&s);
     if (status == CLI_GO)
         status = write_ids(&s);
-    chat_close(s.texts);
+    if (s.chat == NULL)
+        tokenizer_free(s.tokens);
+    chat_close(s.chat);
     token_ids_free(&s.prompt);
     token_text_free(&s.out);
     hf_sampler_destroy(&s.text);
