@@ -70,7 +70,8 @@ static void encode_group(const sw_stored *w, int64_t first, int64_t n, const flo
     group[1] = apart / 127.0f;
     for (int64_t b = 0; b < blocks; b++) {
         const float by = most[b] > 0.0f ? most[b] : 1.0f;
-        sizes[b] = (int8_t)(apart > 0.0f ? nearbyintf((most[b] - mean) / group[1]) : 0.0f);
+        const float code = group[1] > 0.0f ? nearbyintf((most[b] - mean) / group[1]) : 0.0f;
+        sizes[b] = (int8_t)(code > 127.0f ? 127.0f : code >= -127.0f ? code : -127.0f);
         for (int64_t i = b * SW_NF4_BLOCK; i < (b + 1) * SW_NF4_BLOCK; i += 2)
             w->bytes[(first + i) / 2] =
                 (unsigned char)(nearest(x[i] / by) << 4 | nearest(x[i + 1] / by));

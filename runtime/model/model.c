@@ -416,7 +416,7 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
                                 model->name, name, SW_MAX_RANK, (int)shape->rank);
     const bool stored = sw_is_stored(dtype);
     if (!sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
-        !sw_size_mul((size_t)n, stored ? 2 : sw_dtype_bytes(dtype), bytes))
+        !sw_size_mul((size_t)n, stored ? 8 : sw_dtype_bytes(dtype), bytes))
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: the dims of '%s' must be at least 1, and its bytes "
                                 "a 64-bit number (got %s)",

@@ -697,6 +697,12 @@ static int when_to_update(job_opts *o)
     return CLI_GO;
 }
 
+int64_t job_all_threads(void)
+{
+    const int all = sw_thread_processors();
+    return all < 256 ? all : 256; /* that an exec takes */
+}
+
 bool job_on_device(const job_opts *o)
 {
     return strcmp(o->device, "cpu") != 0;
@@ -827,7 +833,7 @@ int job_check(job_opts *o)
 {
     o->kind = tool_model_find(o->model);
     if (o->threads == 0)
-        o->threads = o->kind->settle != NULL && !job_on_device(o) ? sw_thread_processors() : 1;
+        o->threads = o->kind->settle != NULL && !job_on_device(o) ? job_all_threads() : 1;
     if (o->accumulate == 0)
         o->accumulate =
             o->kind->accumulate > 0 && o->method == JOB_BACKPROP ? o->kind->accumulate : 1;

@@ -66,6 +66,8 @@ extern const char *const job_nvtx_words[], *const job_save_types[];
 #define JOB_SAVE_TYPE_HELP                                                                     \
     "what saved parameters are: f32, or bf16: half the bytes, each number rounded once; "      \
     "whatever reads parameters reads both"
+/* --threads where it is not given and all processors are taken. */
+int64_t job_all_threads(void);
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
 /* Whether a launcher starts this process with others, which would train the same run and write

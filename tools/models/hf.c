@@ -35,9 +35,10 @@ static int settle(tool_settings *s, const char *name)
                  "made for",
                  s->context, config.context);
     s->vocabulary = config.vocabulary;
-    if (s->adapter != NULL && s->lora > 0)
-        return cli_error(CLI_USAGE, "--lora and --adapter exclude each other: the adapter's "
-                                    "folder says its rank");
+    if (s->adapter != NULL && (s->lora > 0 || s->lora_alpha >= 0.0))
+        return cli_error(CLI_USAGE,
+                         "%s and --adapter exclude each other: the adapter's folder says it",
+                         s->lora > 0 ? "--lora" : "--lora-alpha");
     if (s->adapter != NULL) { /* refused before data are read */
         hf_adapter_shape adapter;
         CLI_LIBRARY(hf_adapter_open(&adapter, s->adapter), true);
@@ -90,6 +91,8 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
     SW_TRY(tool_net_own(net, hf_net_bytes(config.layers)));
     if (s->adapter != NULL)
         SW_TRY(hf_adapter_open(&adapter, s->adapter));
+    if (s->dropout > 0.0)
+        adapter.dropout = s->dropout;
     const bool frozen = adapter.rank > 0 || o->frozen;
     sw_status status = frozen ? sw_model_create(&net->models[1], "base") : SW_OK;
     if (!frozen && s->weights != NULL)

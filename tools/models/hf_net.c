@@ -170,6 +170,7 @@ sw_status hf_net_declare(hf_net *net, const char *folder, const hf_config *confi
     if (status == SW_OK)
         status = hf_adapter_all_taken(adapter, config->family, trained);
     swi_folder_close(files);
+    net->adapter.file = NULL; /* the caller's, who closes it */
     return status;
 }
 

@@ -34,6 +34,16 @@ static sw_status copy_all(void *context, sw_file *to)
     return SW_OK;
 }
 
+/* A link may lead to a file of the base: it would be written, not replaced. */
+static sw_status replace(const char *path, sw_status (*write)(void *context, sw_file *file),
+                         void *context)
+{
+    if (!sw_file_replaceable(path))
+        SW_FAIL(SW_INVALID, "%s is a link or no file, and is not replaced: name another folder",
+                path);
+    return sw_file_replace(path, write, context);
+}
+
 static sw_status copy_file(const char *folder, const char *to, const char *name, bool must)
 {
     char path[PATH];
@@ -46,7 +56,7 @@ static sw_status copy_file(const char *folder, const char *to, const char *name,
         return SW_OK;
     SW_TRY(sw_file_open(&from, path, SW_FILE_READ));
     snprintf(path, sizeof path, "%s/%s", to, name);
-    const sw_status status = sw_file_replace(path, copy_all, from);
+    const sw_status status = replace(path, copy_all, from);
     sw_file_drop(from);
     return status;
 }
@@ -111,7 +121,7 @@ static sw_status copy_config(const char *folder, const char *to)
     sw_status status = sw_json_get_object(&in, find_dtype, &r);
     snprintf(path, sizeof path, "%s/config.json", to);
     if (status == SW_OK)
-        status = sw_file_replace(path, write_retyped, &r);
+        status = replace(path, write_retyped, &r);
     sw_text_free(text, r.bytes);
     return status;
 }
@@ -180,7 +190,7 @@ sw_status hf_save_model(hf_net *net, const char *to)
     snprintf(path, sizeof path, "%s/model.safetensors", to);
     sw_status status = hf_tensors_take(&net->config, NULL, list_tensor, &s);
     if (status == SW_OK)
-        status = sw_file_replace(path, write_list, &s);
+        status = replace(path, write_list, &s);
     swi_list_free(&s.list);
     swi_model_give(model);
     return status;
@@ -334,7 +344,7 @@ static sw_status merge_into(merging *m, const char *to)
         m->shard = m->folder->shards[i];
         const char *name = strrchr(swi_tensors_path(m->shard), '/');
         snprintf(path, sizeof path, "%s%s", to, name);
-        SW_TRY(sw_file_replace(path, write_shard, m));
+        SW_TRY(replace(path, write_shard, m));
     }
     return copy_file(m->net->folder, to, "model.safetensors.index.json", false);
 }

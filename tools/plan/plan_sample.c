@@ -16,7 +16,7 @@ static const char *const names[] = {"piece", "token"}; /* in the order of hf_pro
 
 static sw_status make(planned *p, const job_opts *o)
 {
-    const int threads = o->threads > 0 ? (int)o->threads : sw_thread_processors();
+    const int threads = o->threads > 0 ? (int)o->threads : (int)job_all_threads();
     if (o->budget_bytes > 0)
         SW_TRY(sw_budget_create(&p->budget, o->budget_bytes));
     SW_TRY(sw_exec_create(&p->exec, &SW_OPTS(sw_exec_opts, .threads = threads, .isa = o->isa,

@@ -78,7 +78,8 @@ static sw_status compile(splitter *s, const char *pattern, size_t bytes, const c
     sw_status status = sw_heap_alloc(&whole, SW_HEAP_RECORDS, room);
     if (status == SW_OK) {
         s->code = pcre2_compile((PCRE2_SPTR)whole, put_blanks(whole, pattern, bytes),
-                                PCRE2_UTF | PCRE2_UCP, &error, &at, context);
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at,
+                                context);
         sw_heap_free(whole, SW_HEAP_RECORDS, room);
     }
     pcre2_compile_context_free(context);

@@ -280,7 +280,10 @@ static int parse(sample_opts *o, int argc, char **argv)
          0, 0, chat_templates, .with = "--chat"},
         {"--merge", "DIR", CLI_WORD, &o->merge, NULL,
          "hf: write the folder with the weights of --adapter in its own, instead of a text", 0,
-         0, NULL, .excludes = "--prompt --chat --prompt-ids"},
+         0, NULL,
+         .excludes = "--prompt --chat --prompt-ids --tokens --temperature --top-k --top-p "
+                     "--seed --weights "
+                     "--context"},
         {"--vocab", "FILE", CLI_WORD, &o->vocab, NULL,
          "which token an id stands for, as in train: {token: id}, or a token per line", 0, 0,
          NULL},

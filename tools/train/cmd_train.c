@@ -167,7 +167,8 @@ static int train_parse(train *t, int argc, char **argv)
         t->opts.save = t->opts.save_adapter;
     CLI_TRY(check(&t->opts));
     CLI_TRY(train_ranks_check(&t->opts));
-    if (t->opts.job.accumulate == 0 && t->opts.shards > 0) /* they are in its place */
+    const bool ranks = t->opts.job.ranks == NULL && swi_ranks_started(NULL) > 1;
+    if (t->opts.job.accumulate == 0 && (t->opts.shards > 0 || ranks)) /* shards are instead */
         t->opts.job.accumulate = 1;
     CLI_TRY(job_check(&t->opts.job));
     t->job.batch = t->opts.job.batch.at[0];

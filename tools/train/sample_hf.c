@@ -135,7 +135,7 @@ static sw_status open_exec(sampler *s)
     const sample_opts *o = s->opts;
     if (o->job.budget_bytes > 0)
         SW_TRY(sw_budget_create(&s->budget, o->job.budget_bytes));
-    const int threads = o->threads > 0 ? (int)o->threads : sw_thread_processors();
+    const int threads = o->threads > 0 ? (int)o->threads : (int)job_all_threads();
     return sw_exec_create(&s->exec,
                           &SW_OPTS(sw_exec_opts, .threads = threads, .budget = s->budget));
 }

@@ -36,6 +36,11 @@ int train_check_files(const train_opts *o)
             o->job.settings.adapter == NULL)
             return cli_error(CLI_USAGE, "--save-adapter has no effect without --lora or "
                                         "--adapter: --save-params writes the whole model");
+        if (o->best != NULL && o->save != NULL && strcmp(o->best, o->save) == 0)
+            return cli_error(CLI_USAGE,
+                             "--save-best and the last save have one folder, %s: "
+                             "name two",
+                             o->best);
         CLI_TRY(job_folder_check("--save-best", o->best));
         CLI_TRY(job_folder_check(o->save_adapter != NULL ? "--save-adapter" : "--save-params",
                                  o->save));
