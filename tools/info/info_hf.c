@@ -42,20 +42,6 @@ static void note_config(found *f, const hf_config *c)
         found_note(f, "ignored", "%s", c->unknown);
 }
 
-/* config.json alone is enough to say what the model is. */
-static sw_status has_weights(const char *folder, bool *has)
-{
-    static const char *const files[] = {"model.safetensors", "model.safetensors.index.json",
-                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
-    char path[SWI_FOLDER_PATH + 64];
-    *has = false;
-    for (int i = 0; i < 4 && !*has; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        SW_TRY(sw_file_look(path, has));
-    }
-    return SW_OK;
-}
-
 sw_status found_hf(found *f, const char *name)
 {
     static char folder[SWI_FOLDER_PATH];
@@ -63,13 +49,11 @@ sw_status found_hf(found *f, const char *name)
     swi_folder *files = NULL;
     hf_config c;
     counts n = {0};
-    bool has;
     SW_TRY(swi_folder_find(folder, name));
     snprintf(path, sizeof path, "%s/config.json", folder);
     SW_TRY(hf_config_read(&c, path));
-    SW_TRY(has_weights(folder, &has));
-    if (has)
-        SW_TRY(swi_folder_open(&files, folder));
+    SW_TRY(hf_weights_open(&files, folder));
+    const bool has = files != NULL;
     *f = (found){.path = folder, .kind = "hf", .says = "a model of transformers"};
     const sw_status status = hf_tensors_take(&c, files, count, &n);
     if (status == SW_OK) {

@@ -70,11 +70,6 @@ hf_part *hf_net_part(hf_net *net, const hf_tensor *t, char module[HF_MODULE_BYTE
     return NULL;
 }
 
-static bool is_bias(const hf_tensor *t)
-{
-    return strcmp(strrchr(t->name, '.'), ".bias") == 0;
-}
-
 /* ---- declaring --------------------------------------------------------------------------- */
 
 typedef struct {
@@ -130,28 +125,13 @@ static sw_status declare_tensor(void *context, const hf_tensor *t)
         shape = (sw_shape){1, {t->dim[0]}};
     const int64_t n = t->dim[0] * (t->rank > 1 ? t->dim[1] : 1);
     *(d->base != NULL ? &net->frozen : &net->trained) += (uint64_t)n;
-    *(is_bias(t) ? &part->bias : &part->weight) =
+    *(hf_tensor_is_bias(t) ? &part->bias : &part->weight) =
         d->base != NULL
             ? sw_weights_new(d->base, bare(t->name), kind_of(d, t, shape.dim[1]), shape)
             : sw_param_new(d->trained, bare(t->name), SW_F32, shape, "zeros");
     return d->net->adapter.rank > 0 && t->rank > 1 && t->layer >= 0
                ? declare_adapter(d, part, module, shape.dim[1], shape.dim[0])
                : SW_OK;
-}
-
-/* Without weights there is nothing to open: config.json says all. */
-static sw_status open_weights(swi_folder **out, const char *folder)
-{
-    static const char *const files[] = {"model.safetensors", "model.safetensors.index.json",
-                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
-    char path[SWI_FOLDER_PATH + 64];
-    bool there = false;
-    *out = NULL;
-    for (int i = 0; i < 4 && !there; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        SW_TRY(sw_file_look(path, &there));
-    }
-    return there ? swi_folder_open(out, folder) : SW_OK;
 }
 
 sw_status hf_net_declare(hf_net *net, const char *folder, const hf_config *config,
@@ -165,7 +145,7 @@ sw_status hf_net_declare(hf_net *net, const char *folder, const hf_config *confi
     net->adapter = *adapter;
     net->dropout = (float)adapter->dropout;
     snprintf(net->folder, sizeof net->folder, "%s", folder);
-    SW_TRY(open_weights(&files, folder));
+    SW_TRY(hf_weights_open(&files, folder));
     sw_status status = hf_tensors_take(config, files, declare_tensor, &d);
     if (status == SW_OK)
         status = hf_adapter_all_taken(adapter, config->family, trained);
@@ -266,7 +246,7 @@ static sw_status load_tensor(void *context, const hf_tensor *t)
     loading *l = context;
     char module[HF_MODULE_BYTES];
     const hf_part *part = hf_net_part(l->net, t, module);
-    const sw_param param = is_bias(t) ? part->bias : part->weight;
+    const sw_param param = hf_tensor_is_bias(t) ? part->bias : part->weight;
     const swi_entry *e = swi_entry_of(param);
     l->tensor = t;
     l->halves = e->dtype == SW_BF16;

@@ -156,8 +156,7 @@ static sw_status list_tensor(void *context, const hf_tensor *t)
     saving *s = context;
     char module[HF_MODULE_BYTES];
     const hf_part *part = hf_net_part(s->net, t, module);
-    const bool bias = strcmp(strrchr(t->name, '.'), ".bias") == 0;
-    const sw_param *param = bias ? &part->bias : &part->weight;
+    const sw_param *param = hf_tensor_is_bias(t) ? &part->bias : &part->weight;
     const swi_entry *e = swi_entry_of(*param);
     SW_TRY(swi_list_bytes(&s->list, t->name, NULL, e->bytes));
     swi_tensor *to = &s->list.at[s->list.n - 1];

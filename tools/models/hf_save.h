@@ -9,7 +9,7 @@
  * config.json and the tokenizer of net->folder. SW_INVALID where that is `to`. */
 SW_MUST_USE sw_status hf_save_model(hf_net *net, const char *to);
 /* Write the files of net->folder to `to`, where each weight W with an adapter is
- * W + scale B A, rounded once to its type in the file. */
+ * W + scale B A, summed in float32 and rounded to its type in the file. */
 SW_MUST_USE sw_status hf_merge(hf_net *net, const char *to);
 
 #endif

@@ -154,3 +154,22 @@ sw_status hf_tensors_take(const hf_config *c, swi_folder *folder, hf_tensor_fn *
     SW_TRY(pass_over(&t, table));
     return swi_folder_all_taken(folder, hf_family_name(c->family));
 }
+
+bool hf_tensor_is_bias(const hf_tensor *t)
+{
+    return strcmp(strrchr(t->name, '.'), ".bias") == 0;
+}
+
+sw_status hf_weights_open(swi_folder **out, const char *folder)
+{
+    static const char *const files[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    char path[SWI_FOLDER_PATH + 64];
+    bool there = false;
+    *out = NULL;
+    for (int i = 0; i < 4 && !there; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        SW_TRY(sw_file_look(path, &there));
+    }
+    return there ? swi_folder_open(out, folder) : SW_OK;
+}

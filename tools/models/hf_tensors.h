@@ -14,6 +14,12 @@ typedef struct {
     swi_folder_tensor *data; /* NULL without a folder */
 } hf_tensor;
 
+bool hf_tensor_is_bias(const hf_tensor *tensor);
+
+/* The weights of a folder; *out is NULL where it has none: config.json alone says what the
+ * model is. */
+SW_MUST_USE sw_status hf_weights_open(swi_folder **out, const char *folder);
+
 typedef sw_status hf_tensor_fn(void *context, const hf_tensor *tensor);
 
 /* Take every tensor of the model from the folder and give it to `each`, layer by layer in the
