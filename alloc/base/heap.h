@@ -7,6 +7,7 @@
 void *swi_heap_take(sw_heap heap, size_t bytes);
 void swi_heap_give(sw_heap heap, void *block, size_t bytes);
 const char *swi_heap_backend(void);
+void swi_heap_trim(void);
 
 /* The address ranges that the backend has mapped for our purposes, where it can tell them from
  * others; and how much it has mapped besides (0: it cannot say). */

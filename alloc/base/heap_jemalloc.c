@@ -127,6 +127,16 @@ void swi_heap_give(sw_heap heap, void *block, size_t bytes)
     dallocx(block, flags_of(heap));
 }
 
+void swi_heap_trim(void)
+{
+    char text[64];
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        if (arenas[i] != 0) {
+            snprintf(text, sizeof text, "arena.%u.purge", arenas[i]);
+            (void)mallctl(text, NULL, NULL, NULL, 0);
+        }
+}
+
 const char *swi_heap_backend(void)
 {
     static char text[64];

@@ -21,6 +21,13 @@ void swi_heap_give(sw_heap heap, void *block, size_t bytes)
     free(block);
 }
 
+void swi_heap_trim(void)
+{
+#if defined __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 const char *swi_heap_backend(void)
 {
     return "malloc";

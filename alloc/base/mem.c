@@ -132,6 +132,11 @@ const char *sw_heap_backend(void)
     return swi_heap_backend();
 }
 
+void sw_heap_trim(void)
+{
+    swi_heap_trim();
+}
+
 uint64_t sw_mem_calls(void)
 {
     return atomic_load_explicit(&calls, memory_order_relaxed);

@@ -74,6 +74,8 @@ void sw_heap_read(sw_heap heap, sw_heap_stats *out);
 const char *sw_heap_name(sw_heap heap);
 /* "jemalloc 5.3.0" or "malloc". */
 const char *sw_heap_backend(void);
+/* Give pages of freed blocks back to the system. */
+void sw_heap_trim(void);
 
 /* The backend's own figures. Where it has none, as malloc of purposes, all are 0. */
 typedef struct {

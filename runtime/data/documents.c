@@ -97,8 +97,8 @@ sw_status swi_documents_add(swi_documents *d, const int32_t *ids, const int32_t 
         const bool counts = labels[t] != SWI_NOT_COUNTED;
         if (ids[t] < 0 || ids[t] >= d->n_ids ||
             (counts && (labels[t] < 0 || labels[t] >= d->n_ids)))
-            SW_FAIL(SW_FORMAT, "%s: document %lld: ids and labels must be 0 to %lld (got %ld)",
-                    d->path, (long long)d->info.documents + 1, (long long)d->n_ids - 1,
+            SW_FAIL(SW_FORMAT, "ids and labels must be 0 to %lld (got %ld)",
+                    (long long)d->n_ids - 1,
                     (long)(ids[t] < 0 || ids[t] >= d->n_ids ? ids[t] : labels[t]));
         largest = ids[t] > largest ? ids[t] : largest;
         largest = labels[t] > largest ? labels[t] : largest;

@@ -197,6 +197,15 @@ def other_base():
     assert not run(words).err
     err = run(words.replace("hf:model", "hf:other")).err
     check("--adapter a was trained beside other weights than those of other" in err, err)
+    check("--adapter a was trained with --weights file; this is --weights int8" in run(f"{words} --weights int8").err)
+    # Merging reads the base in the kind that the adapter had.
+    for kind in ("file", "bf16", "int8"):
+        run(f"train {JOB} --weights {kind} --steps 1 --save-adapter k")
+        shutil.rmtree("m", ignore_errors=True)
+        assert not run("sample --model hf:model --adapter k --merge m --quiet").err
+        shutil.rmtree("m", ignore_errors=True)
+        err = run("sample --model hf:other --adapter k --merge m --quiet").err
+        check("beside other weights than those of other" in err, kind, err)
     # Of another shape.
     folder("short", num_hidden_layers=1)
     refused(words.replace("hf:model", "hf:short"), 3, "a/adapter_model.safetensors", "layers.1", "is of no linear that llama has")
@@ -286,7 +295,29 @@ def ways():
                         (f"train {MODEL} --dropout 0.1", "--dropout"), (f"train {MODEL} --lora-alpha 3", "--lora-alpha"),
                         ("train --model hf --lora 2", "--model 'hf'"), (f"train {MODEL} --lora 2 --augment flip", "--augment")):
         refused(words, 2, part)
-    refused(f"train {JOB.replace('--lora 2', '--weights bf16')}", 1, "--weights has no effect")
+    refused(f"train {JOB.replace('--lora 2', '--weights bf16')}", 2, "--weights has no effect")
+    # Shards take the place of micro-batches, and the default batch has a row for each.
+    assert said(f"plan {MODEL} --lora 2 --shards 4 --json")["batch"] == 4
+    out = said(f"train {MODEL} --lora 2 --shards 4 --steps 2 --quiet --json")
+    assert out["batch"] == 4 and out["accumulate"] == 1, out
+
+
+@test("a run of all parameters is saved, goes on and is evaluated by its checkpoint")
+def whole():
+    files()
+    job = JOB.replace("--lora 2 ", "")
+    out = said(f"train {job} --epochs 1 --checkpoint c --save-params all")
+    again = said(f"eval {MODEL} --load-params c --batch 1 --json")
+    saved = said(f"eval {MODEL.replace('hf:model', 'hf:all')} --batch 1 --json")
+    assert again["loss"] == saved["loss"] == out["validation_loss"] != said(f"eval {MODEL} --batch 1 --json")["loss"], (again, saved, out)
+    refused(f"eval {MODEL} --load-params c --weights int8", 2, "--weights has no effect")
+    # No whole model goes over its base, or beside an adapter.
+    refused(f"train {job} --steps 1 --save-params model", 2, "--save-params model", "the folder of the base")
+    refused(f"train {job} --steps 1 --save-best ./model/", 2, "--save-best ./model/", "the folder of the base")
+    run(f"train {JOB} --steps 1 --save-adapter a")
+    refused(f"train {job} --steps 1 --save-params a", 2, "--save-params a", "has an adapter")
+    refused("sample --model hf:model --adapter a --merge a", 2, "--merge a", "has an adapter")
+    refused("sample --model hf:model --adapter a --merge model", 2, "--merge model", "the folder of the base")
     refused(f"train {MODEL.replace('hf:model', 'hf:nowhere')} --lora 2", 3, "nowhere", "hf download nowhere")
     refused(f"train {MODEL.replace('hf:model', 'hf:')} --lora 2", 3, "must be a folder")
 

@@ -102,7 +102,7 @@ typedef struct {
     const char *adapter, *save; /* folders; NULL: adapters of rank 2; not saved */
     hf_weights kind;
     uint64_t hash, trained, frozen;
-    char note[HF_HASH_BYTES];
+    char note[HF_BASE_BYTES];
 } use;
 
 static bool scales_are_finite(const hf_net *net)
@@ -128,6 +128,7 @@ static sw_status use_folder(void *context)
     SW_TRY(hf_config_read(&config, path));
     if (u->adapter != NULL)
         SW_TRY(hf_adapter_open(&adapter, u->adapter));
+    snprintf(u->note, sizeof u->note, "%s", adapter.of);
     const size_t net_bytes = hf_net_bytes(config.layers);
     sw_status status = sw_heap_alloc(&net, SW_HEAP_RECORDS, net_bytes);
     if (status == SW_OK)
@@ -144,9 +145,9 @@ static sw_status use_folder(void *context)
     if (status == SW_OK)
         status = sw_model_ready(trained, exec, 7);
     if (status == SW_OK)
-        status = hf_net_load(net, &u->hash);
+        status = hf_net_load(net, true, &u->hash);
     if (status == SW_OK && u->adapter != NULL)
-        status = hf_adapter_load(u->adapter, config.family, trained, u->note);
+        status = hf_adapter_load(u->adapter, config.family, trained);
     if (status == SW_OK) {
         u->trained = net->trained;
         u->frozen = net->frozen;

@@ -51,6 +51,7 @@ static tool_settings settings_of(const char *config)
     sw_file_put(sw_temp_path("config.json"), config, strlen(config));
     s.context = CONTEXT;
     s.lora = 3;
+    s.planned = true;
     CU_ASSERT_EQUAL_FATAL(tool_settings_complete(&tool_hf, &s), CLI_GO);
     CU_ASSERT_EQUAL_FATAL(tool_hf.settle(&s, sw_temp_path("")), CLI_GO);
     return s;
@@ -198,28 +199,30 @@ SW_TEST("generation_config.json is read, and faults are named")
     static const struct {
         const char *text, *fault;
     } wrong[] = {
-        {"{\"temperature\": \"hot\"}", "generation_config.json"},
+        {"{\"temperature\": \"hot\"}", "'temperature' is"},
         {"{\"temperature\": -1}", "'temperature' is -1"},
+        {"{\"top_p\": 1.5}", "from 0 and at most 1"},
         {"{\"top_k\": -3}", "generation_config.json"},
         {"{\"do_sample\": 1}", "generation_config.json"},
         {"{\"eos_token_id\": [1, 2}", "generation_config.json"},
-        {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "end tokens"},
+        {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "at most 16"},
+        {"{\"eos_token_id\": 128256}", "below 128256"},
         {"{} {}", "after the end"},
     };
     hf_generation g;
     const char *path = sw_temp_path("generation_config.json"), *folder = sw_temp_path("");
-    CU_ASSERT_EQUAL(hf_generation_read(&g, folder), SW_OK);
-    CU_ASSERT(!g.there && !g.samples && g.temperature == 1.0 && g.top_k == 50 && g.n_eos == 0);
+    CU_ASSERT_EQUAL(hf_generation_read(&g, folder, 128256), SW_OK);
+    CU_ASSERT(!g.samples && g.temperature == 1.0 && g.top_k == 50 && g.n_eos == 0);
     static const char text[] =
         "{\"do_sample\": true, \"temperature\": 0.6, \"top_p\": 0.9, \"top_k\": null, "
         "\"eos_token_id\": [128001, 128008], \"repetition_penalty\": 1.05, \"other\": [{}]}";
     sw_file_put(path, text, strlen(text));
-    CU_ASSERT_EQUAL(hf_generation_read(&g, folder), SW_OK);
-    CU_ASSERT(g.there && g.samples && g.temperature == 0.6 && g.top_p == 0.9 && g.top_k == 50);
+    CU_ASSERT_EQUAL(hf_generation_read(&g, folder, 128256), SW_OK);
+    CU_ASSERT(g.samples && g.temperature == 0.6 && g.top_p == 0.9 && g.top_k == 50);
     CU_ASSERT(g.n_eos == 2 && g.eos[0] == 128001 && g.eos[1] == 128008 && g.repetition == 1.05);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         sw_file_put(path, wrong[i].text, strlen(wrong[i].text));
-        SW_CHECK(hf_generation_read(&g, folder) == SW_FORMAT &&
+        SW_CHECK(hf_generation_read(&g, folder, 128256) == SW_FORMAT &&
                      strstr(sw_last_error(), wrong[i].fault) != NULL,
                  "%s: %s", wrong[i].text, sw_last_error());
     }

@@ -141,7 +141,7 @@ const char *evolve_path(const evolve *e, const char *name)
 
 int evolve_files_check(const evolve *e)
 {
-    CLI_TRY(job_folder_check("--out", e->opts.out));
+    CLI_TRY(job_folder_check("--out", e->opts.out, NULL));
     const bool there = sw_file_taken(evolve_path(e, "history.jsonl")); /* the library's */
     if (e->opts.resume || !there)
         return CLI_GO;

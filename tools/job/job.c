@@ -151,7 +151,7 @@ tool_net_opts job_net_opts(const job *j)
                 .pixels = j->normal.pixels, .augment = job_augment(o), .clip = (float)o->clip,
                 .accumulate = o->accumulate > 1 ||
                               (j->shards > 0 && tool_task_of(&j->train.info) == TOOL_DOCUMENTS),
-                .knobs = o->knobs, .frozen = o->method == JOB_NONE,
+                .knobs = o->knobs, .frozen = o->method == JOB_NONE && o->params == NULL,
                 .optimizer = {.size = sizeof net.optimizer,
                               .lr = (float)o->lr,
                               .weight_decay = (float)o->weight_decay,
@@ -336,6 +336,7 @@ static int plan_programs(job *j)
             snprintf(refused, sizeof refused, "%s", sw_last_error());
         }
     }
+    sw_heap_trim(); /* what planning took is free before weights are read */
     if (refused[0] == '\0')
         return CLI_GO;
     char copy[120] = ""; /* the library counts it to what others have of the budget */
@@ -648,6 +649,10 @@ static int derive_options(job_opts *o)
     CLI_TRY(tool_settings_complete(o->kind, &o->settings));
     if (o->kind->settle != NULL)
         CLI_TRY(o->kind->settle(&o->settings, strchr(o->model, ':') + 1));
+    if (o->settings.weights != NULL && o->settings.lora == 0 && o->settings.adapter == NULL &&
+        (o->method != JOB_NONE || o->params != NULL))
+        return cli_error(CLI_USAGE, "--weights has no effect without --lora or --adapter: all "
+                                    "parameters are f32");
     if (o->optimizer == NULL)
         o->optimizer = usual;
     const int at = index_of(o->optimizer);
@@ -666,7 +671,8 @@ static int derive_options(job_opts *o)
         return cli_error(CLI_USAGE, "--momentum must be at least 0 and below 1 (got %g)",
                          o->momentum);
     if (o->batch.at[0] == 0)
-        o->batch = (cli_list){{o->kind->batch > 0 ? o->kind->batch : 128}, 1};
+        o->batch = (cli_list){
+            {o->kind->batch > 0 ? o->kind->batch * (o->parts > 0 ? o->parts : 1) : 128}, 1};
     if (o->synthetic_n == 0)
         o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
     if (o->momentum < 0.0)
@@ -835,8 +841,9 @@ int job_check(job_opts *o)
     if (o->threads == 0)
         o->threads = o->kind->settle != NULL && !job_on_device(o) ? job_all_threads() : 1;
     if (o->accumulate == 0)
-        o->accumulate =
-            o->kind->accumulate > 0 && o->method == JOB_BACKPROP ? o->kind->accumulate : 1;
+        o->accumulate = o->kind->accumulate > 0 && o->method == JOB_BACKPROP && o->parts == 0
+                            ? o->kind->accumulate
+                            : 1;
     if (o->epochs == 0)
         return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
                                     "what memory a run takes, without a step");

@@ -42,6 +42,7 @@ typedef struct {
     bool knobs;      /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
     const char
         *params;     /* parameters to begin with, whose note says how pixels become numbers */
+    int64_t parts;   /* shards or ranks of a step, which take the place of micro-batches; 0 */
     bool unlabelled; /* predict: the data may be without labels; `params` say what they are */
 } job_opts;
 
@@ -97,10 +98,11 @@ int job_check_params_name(const char *option, const char *path);
 /* The words of --augment. */
 int job_augment_check(const job_opts *opts);
 tool_augment job_augment(const job_opts *opts);
-/* A folder that an option names (NULL is fine): can it be written, or be made? Make it, with
- * *made, and let an empty one that was made go. CLI_GO or an exit status. */
+/* A folder that an option names (NULL is fine): can it be written, or be made? A whole model
+ * goes beside neither its `base` (else NULL) nor an adapter. Make it, with *made, and let an
+ * empty one that was made go. CLI_GO or an exit status. */
 #define JOB_FOLDER_BYTES 4096 /* of a path in it */
-int job_folder_check(const char *option, const char *path);
+int job_folder_check(const char *option, const char *path, const char *base);
 int job_folder_make(const char *option, const char *path, bool *made);
 void job_folder_leave(const char *path, bool made);
 /* The names that --data takes, for its help. */

@@ -281,10 +281,10 @@ sw_status job_file_agree(const job *j)
 /* A folder that an option names to write into: it is made where it is not there, and goes where
  * nothing came into it. */
 
-int job_folder_check(const char *option, const char *path)
+int job_folder_check(const char *option, const char *path, const char *base)
 {
     char parent[JOB_FOLDER_BYTES];
-    struct stat st;
+    struct stat st, of;
     if (path == NULL)
         return CLI_GO;
     if (strlen(path) + 64 > sizeof parent)
@@ -293,6 +293,18 @@ int job_folder_check(const char *option, const char *path)
     const bool there = stat(path, &st) == 0;
     if (there && !S_ISDIR(st.st_mode))
         return cli_error(CLI_FAILED, "%s %s is no folder", option, path);
+    if (there && base != NULL && stat(base, &of) == 0 && of.st_dev == st.st_dev &&
+        of.st_ino == st.st_ino)
+        return cli_error(CLI_USAGE,
+                         "%s %s is the folder of the base, whose files are not overwritten: "
+                         "name another",
+                         option, path);
+    snprintf(parent, sizeof parent, "%s/adapter_config.json", path);
+    if (base != NULL && access(parent, F_OK) == 0)
+        return cli_error(CLI_USAGE,
+                         "%s %s has an adapter, which transformers would add to the weights: "
+                         "name another folder",
+                         option, path);
     /* The folder that a path stands in. */
     const size_t bytes = sizeof parent;
     snprintf(parent, bytes, "%s", path);

@@ -44,6 +44,11 @@ static int settle(tool_settings *s, const char *name)
         CLI_LIBRARY(hf_adapter_open(&adapter, s->adapter), true);
         hf_adapter_close(&adapter);
     }
+    if (!s->planned) {
+        swi_folder *weights;
+        CLI_LIBRARY(swi_folder_open(&weights, folder), true);
+        swi_folder_close(weights);
+    }
     if (s->lora == 0 && s->adapter == NULL) {
         const char *alone = s->lora_alpha >= 0.0 ? "--lora-alpha"
                             : s->dropout > 0.0   ? "--dropout"
@@ -95,10 +100,6 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
         adapter.dropout = s->dropout;
     const bool frozen = adapter.rank > 0 || o->frozen;
     sw_status status = frozen ? sw_model_create(&net->models[1], "base") : SW_OK;
-    if (!frozen && s->weights != NULL)
-        status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                              "hf: --weights has no effect without --lora or --adapter: all "
-                              "parameters are trained as f32");
     if (status == SW_OK)
         status = hf_net_declare(net->own, s->folder, &config, net->models[1], net->model,
                                 kind_of(s), &adapter);
@@ -110,18 +111,15 @@ static sw_status load(tool_net *net, sw_exec *exec)
 {
     hf_net *own = net->own;
     uint64_t hash;
-    char of[HF_HASH_BYTES];
     if (net->models[1] != NULL)
         SW_TRY(sw_model_ready(net->models[1], exec, 0));
-    SW_TRY(hf_net_load(own, &hash));
-    snprintf(net->weights, sizeof net->weights, "%016" PRIx64, hash);
+    SW_TRY(hf_net_load(own, true, &hash));
+    snprintf(net->weights, sizeof net->weights, "%016" PRIx64 " %s", hash,
+             hf_weights_words[kind_of(&net->settings)]);
     if (net->settings.adapter == NULL)
         return SW_OK;
-    SW_TRY(hf_adapter_load(net->settings.adapter, own->config.family, net->model, of));
-    if (*of != '\0' && strcmp(of, net->weights) != 0)
-        cli_note("--adapter %s was trained beside other weights than those of %s",
-                 net->settings.adapter, own->folder);
-    return SW_OK;
+    hf_adapter_tell(&own->adapter, net->settings.adapter, net->weights, own->folder);
+    return hf_adapter_load(net->settings.adapter, own->config.family, net->model);
 }
 
 static void tell(const tool_net *net, FILE *to)

@@ -3,6 +3,7 @@
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/text_file.h"
+#include "tools/cli/cli.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,12 +84,14 @@ static sw_status read_pattern(sw_json_in *in, const char *key, void *context)
 {
     hf_adapter_shape *to = context;
     sw_json_number number;
+    char shown[SHOWN];
     SW_TRY(sw_json_get_number(in, &number));
+    sw_utf8_clean(shown, sizeof shown, key);
     if (strpbrk(key, "*+?[](){}|^$\\") != NULL)
         SW_FAIL(SW_UNSUPPORTED,
                 "%s: 'alpha_pattern' has '%s'; names of modules must be without signs of "
                 "regular expressions",
-                in->path, key);
+                in->path, shown);
     if (to->n_patterns == HF_ADAPTER_PATTERNS || strlen(key) >= HF_MODULE_BYTES)
         SW_FAIL(SW_UNSUPPORTED, "%s: 'alpha_pattern' must have at most %d names of %d bytes",
                 in->path, HF_ADAPTER_PATTERNS, HF_MODULE_BYTES - 1);
@@ -125,7 +128,10 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
         return SW_OK;
     }
     if (strcmp(key, "r") == 0) {
+        const size_t at = in->at;
         SW_TRY(sw_json_get_count(in, &rank));
+        if (rank < 1)
+            return refuse(in, key, at, "at least 1");
         to->rank = rank < INT32_MAX ? (int64_t)rank : INT32_MAX;
         return SW_OK;
     }
@@ -173,8 +179,27 @@ sw_status hf_adapter_open(hf_adapter_shape *out, const char *folder)
     SW_TRY(read_config(&shape, path));
     snprintf(path, sizeof path, "%s/%s", folder, TENSORS);
     SW_TRY(swi_tensors_open(&shape.file, path));
+    const char *of = swi_tensors_text(shape.file, HF_BASE_KEY);
+    snprintf(shape.of, sizeof shape.of, "%s", of != NULL ? of : "");
     *out = shape;
     return SW_OK;
+}
+
+void hf_adapter_tell(const hf_adapter_shape *shape, const char *folder, const char *is,
+                     const char *base)
+{
+    const size_t hash = strcspn(is, " ");
+    const char *kind = shape->of + strcspn(shape->of, " "), *now = is + hash;
+    char clean[SHOWN];
+    if (shape->of[0] == '\0' || strncmp(shape->of, is, hash) == 0)
+        return;
+    sw_utf8_clean(clean, sizeof clean, kind);
+    if (*kind == ' ' && strcmp(kind, now) != 0)
+        cli_note("--adapter %s was trained with --weights%s; this is --weights%s", folder,
+                 clean, now);
+    else
+        cli_note("--adapter %s was trained beside other weights than those of %s", folder,
+                 base);
 }
 
 void hf_adapter_close(hf_adapter_shape *shape)
@@ -245,13 +270,15 @@ sw_status hf_adapter_all_taken(const hf_adapter_shape *shape, hf_family family,
         return SW_OK;
     for (uint32_t i = 0; i < n; i++) {
         const char *name = swi_tensors_at(shape->file, i)->name;
+        char shown[2 * SHOWN];
         uint32_t k = strncmp(name, prefix, strlen(prefix)) == 0 ? 1 : model->n_entries;
         while (k < model->n_entries &&
                strcmp(model->entries[k].name, name + strlen(prefix)) != 0)
             k++;
+        sw_utf8_clean(shown, sizeof shown, name);
         if (k >= model->n_entries)
             SW_FAIL(SW_FORMAT, "%s: '%s' is of no linear that %s has with an adapter",
-                    swi_tensors_path(shape->file), name, hf_family_name(family));
+                    swi_tensors_path(shape->file), shown, hf_family_name(family));
     }
     return n > 0 || shape->file == NULL
                ? SW_OK
@@ -261,16 +288,13 @@ sw_status hf_adapter_all_taken(const hf_adapter_shape *shape, hf_family family,
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-sw_status hf_adapter_load(const char *folder, hf_family family, sw_model *model,
-                          char note[HF_HASH_BYTES])
+sw_status hf_adapter_load(const char *folder, hf_family family, sw_model *model)
 {
     char path[SWI_FOLDER_PATH + 64];
     swi_tensors *file;
     swi_tensor_list list = {0};
     snprintf(path, sizeof path, "%s/%s", folder, TENSORS);
     SW_TRY(swi_tensors_open(&file, path));
-    const char *text = swi_tensors_text(file, HF_BASE_KEY);
-    snprintf(note, HF_HASH_BYTES, "%s", text != NULL ? text : "");
     sw_status status = swi_model_take(model);
     if (status == SW_OK) {
         status = swi_list_models(&list, &model, 1, 1u << SWI_ROLE_PARAMETER, prefix_of(family));

@@ -5,8 +5,8 @@
 #include "runtime/state/model_folder.h"
 #include "tools/models/hf_config.h"
 
-#define HF_BASE_KEY "stepwell_base" /* of the metadata: the base's hash */
-#define HF_HASH_BYTES 20
+#define HF_BASE_KEY "stepwell_base" /* of the metadata: hash and kind of the base */
+#define HF_BASE_BYTES 24
 #define HF_ADAPTER_PATTERNS 64
 #define HF_MODULE_BYTES 96
 
@@ -17,8 +17,9 @@ typedef struct {
     double alpha; /* scale is alpha / rank, with rslora alpha / sqrt(rank) */
     double dropout;
     bool rslora;
-    swi_tensors *file; /* NULL: no folder */
-    int n_patterns;    /* other alphas, by the end of a module's name */
+    swi_tensors *file;      /* NULL: no folder */
+    char of[HF_BASE_BYTES]; /* the base that they were trained beside: its hash and kind; "" */
+    int n_patterns;         /* other alphas, by the end of a module's name */
     struct {
         char module[HF_MODULE_BYTES];
         double alpha;
@@ -39,11 +40,13 @@ SW_MUST_USE sw_status hf_adapter_of(const hf_adapter_shape *shape, hf_family fam
  * hf_adapter_of allows, has taken. */
 SW_MUST_USE sw_status hf_adapter_all_taken(const hf_adapter_shape *shape, hf_family family,
                                            const sw_model *model);
-/* The numbers of the folder into a ready model that hf_net_declare made from it. `note` gets
- * the hash of the base that they were trained beside, "" where the file has none. */
-SW_MUST_USE sw_status hf_adapter_load(const char *folder, hf_family family, sw_model *model,
-                                      char note[HF_HASH_BYTES]);
-/* Write both files into a folder, which is made. `base` and its hash are noted. */
+/* The numbers of the folder into a ready model that hf_net_declare made from it. */
+SW_MUST_USE sw_status hf_adapter_load(const char *folder, hf_family family, sw_model *model);
+/* Say it where adapters of a folder were trained beside another base than `is` (hash and kind)
+ * of the folder `base`. */
+void hf_adapter_tell(const hf_adapter_shape *shape, const char *folder, const char *is,
+                     const char *base);
+/* Write both files into a folder, which is made. `base`, its hash and kind are noted. */
 SW_MUST_USE sw_status hf_adapter_save(const hf_adapter_shape *shape, const hf_config *config,
                                       sw_model *model, const char *base, const char *hash,
                                       const char *folder);

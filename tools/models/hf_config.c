@@ -4,6 +4,7 @@
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/text_file.h"
+#include "runtime/state/model_folder.h"
 #include "runtime/stepwell.h"
 #include <stdio.h>
 #include <string.h>
@@ -110,6 +111,12 @@ static const key rope_keys[ROPE_KEYS] = {
     {"low_freq_factor", ALL}, {"high_freq_factor", ALL},
     {"original_max_position_embeddings", ALL}, {"partial_rotary_factor", ALL},
     {"rope_interleaved", ALL},
+};
+
+enum { G_SAMPLES, G_TEMPERATURE, G_TOP_P, G_TOP_K, G_REPETITION, G_EOS, GENERATION_KEYS };
+static const key generation_keys[GENERATION_KEYS] = {
+    {"do_sample", ALL}, {"temperature", ALL}, {"top_p", ALL}, {"top_k", ALL},
+    {"repetition_penalty", ALL}, {"eos_token_id", ALL},
 };
 /* clang-format on */
 
@@ -232,18 +239,21 @@ static sw_status get_size(const reader *r, int k, int64_t other, int64_t most, i
     return SW_OK;
 }
 
-/* A number above `low`; `other` below 0: it must be there. */
+/* A number above `low`, or from 0 on where `low` is below it; `other` below 0: it must be
+ * there. */
 static sw_status get_real(const reader *r, int k, double other, double low, double most,
                           double *out)
 {
     char must[60];
     sw_json_number x;
     sw_json_in in = value_of(r, k);
-    snprintf(must, sizeof must, "a number above %g and at most %g", low, most);
+    snprintf(must, sizeof must, "a number %s %g and at most %g", low < 0.0 ? "from" : "above",
+             low < 0.0 ? 0.0 : low, most);
     *out = other;
     if (is_none(r, k))
         return other >= 0.0 ? SW_OK : refuse(r, k, SW_FORMAT, must);
-    if (sw_json_get_number(&in, &x) != SW_OK || x.real <= low || x.real > most)
+    if (sw_json_get_number(&in, &x) != SW_OK || x.real > most ||
+        (low < 0.0 ? x.real < 0.0 : x.real <= low))
         return refuse(r, k, SW_FORMAT, must);
     *out = x.real;
     return SW_OK;
@@ -545,6 +555,17 @@ static sw_status read_all(reader *r, hf_config *c)
     return get_word(r, is_none(r, DTYPE) ? TORCH_DTYPE : DTYPE, c->dtype, sizeof c->dtype);
 }
 
+/* Find the values of a text, which is one object. */
+static sw_status find_values(reader *r, size_t bytes)
+{
+    sw_json_in in = sw_json_in_text(r->text, bytes, r->path);
+    int end;
+    in.strict = true;
+    SW_TRY(sw_json_get_object(&in, find_value, r));
+    SW_TRY(sw_json_peek(&in, &end));
+    return end == -1 ? SW_OK : sw_json_bad(&in, "text after the end");
+}
+
 sw_status hf_config_parse(hf_config *out, const char *text, size_t bytes, const char *path)
 {
     hf_config c = {.window = 0};
@@ -554,13 +575,7 @@ sw_status hf_config_parse(hf_config *out, const char *text, size_t bytes, const 
                 .keys = keys,
                 .n_keys = KEYS,
                 .unknown = c.unknown};
-    sw_json_in in = sw_json_in_text(text, bytes, path);
-    int end;
-    in.strict = true;
-    SW_TRY(sw_json_get_object(&in, find_value, &r));
-    SW_TRY(sw_json_peek(&in, &end));
-    if (end != -1)
-        return sw_json_bad(&in, "text after the end");
+    SW_TRY(find_values(&r, bytes));
     SW_TRY(read_all(&r, &c));
     *out = c;
     return SW_OK;
@@ -574,6 +589,43 @@ sw_status hf_config_read(hf_config *out, const char *path)
     const sw_status status = hf_config_parse(out, text, bytes, path);
     sw_text_free(text, bytes);
     return status;
+}
+
+static sw_status read_generation(reader *r, size_t bytes, int64_t vocabulary, hf_generation *g)
+{
+    double k;
+    SW_TRY(find_values(r, bytes));
+    SW_TRY(get_flag(r, G_SAMPLES, false, &g->samples));
+    SW_TRY(get_real(r, G_TEMPERATURE, 1.0, -1.0, 1e9, &g->temperature));
+    SW_TRY(get_real(r, G_TOP_P, 1.0, -1.0, 1.0, &g->top_p));
+    SW_TRY(get_real(r, G_REPETITION, 1.0, -1.0, 1e9, &g->repetition));
+    SW_TRY(get_real(r, G_TOP_K, 50.0, -1.0, 1e9, &k));
+    g->top_k = (int64_t)k;
+    return get_ids(r, G_EOS, vocabulary, g->eos, HF_EOS_MAX, &g->n_eos);
+}
+
+sw_status hf_generation_read(hf_generation *out, const char *folder, int64_t vocabulary)
+{
+    char path[SWI_FOLDER_PATH + 64], unknown[UNKNOWN] = "", *text;
+    size_t bytes;
+    bool there;
+    hf_generation g = {.temperature = 1.0, .top_p = 1.0, .repetition = 1.0, .top_k = 50};
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    SW_TRY(sw_file_look(path, &there));
+    if (there) {
+        SW_TRY(swi_text_load(&text, &bytes, path, "a generation_config.json", TEXT_MAX));
+        reader r = {.path = path,
+                    .prefix = "",
+                    .text = text,
+                    .keys = generation_keys,
+                    .n_keys = GENERATION_KEYS,
+                    .unknown = unknown};
+        const sw_status status = read_generation(&r, bytes, vocabulary, &g);
+        sw_text_free(text, bytes);
+        SW_TRY(status);
+    }
+    *out = g;
+    return SW_OK;
 }
 
 sw_status hf_config_context(const hf_config *c, int64_t context, bool *beyond)

@@ -53,6 +53,19 @@ SW_MUST_USE sw_status hf_config_read(hf_config *out, const char *path);
 SW_MUST_USE sw_status hf_config_parse(hf_config *out, const char *text, size_t bytes,
                                       const char *path);
 
+/* generation_config.json of a folder, as generate of transformers reads it. */
+typedef struct {
+    bool samples;            /* do_sample; without: the most likely id each time */
+    double temperature;      /* 1 where it says none */
+    double top_p;            /* 1 */
+    double repetition;       /* 1: it asks for no penalty, which is not applied */
+    int64_t top_k;           /* 50; 0: all */
+    int64_t eos[HF_EOS_MAX]; /* end tokens */
+    int n_eos;
+} hf_generation;
+SW_MUST_USE sw_status hf_generation_read(hf_generation *out, const char *folder,
+                                         int64_t vocabulary);
+
 /* Can it be used with so many positions? SW_INVALID past a sliding window, or the table of
  * gpt2; *beyond: they are more than it was made for. */
 SW_MUST_USE sw_status hf_config_context(const hf_config *config, int64_t context, bool *beyond);

@@ -162,7 +162,7 @@ typedef struct {
     hf_net *net;
     swi_checksum sum;
     const hf_tensor *tensor;
-    bool halves;
+    bool halves, keep;
     float *block; /* TURNING */
 } loading;
 
@@ -221,20 +221,21 @@ static sw_status make_numbers(void *context, void *bytes, size_t at, size_t n)
     return SW_OK;
 }
 
-/* A weight of 8 or 4 bits, by pieces of float32. */
-static sw_status store_pieces(loading *l, sw_param param, const swi_entry *e)
+/* A weight by pieces, which are kept where it has 8 or 4 bits. */
+static sw_status take_pieces(loading *l, sw_param param, const swi_entry *e)
 {
+    const bool stored = sw_is_stored(e->dtype);
     const sw_stored w = {e->dtype, NULL, e->shape.dim[0], e->shape.dim[1]};
-    const int64_t unit = sw_stored_unit(&w), all = w.rows * w.cols;
+    const int64_t unit = stored ? sw_stored_unit(&w) : 1, all = swi_elements(&e->shape);
     const int64_t most = unit > TURNING ? unit : TURNING / unit * unit;
+    const size_t each = l->halves ? sizeof(uint16_t) : sizeof(float);
     float *numbers;
     SW_TRY(sw_heap_alloc(&numbers, SW_HEAP_FILES, (size_t)most * sizeof *numbers));
     sw_status status = SW_OK;
     for (int64_t first = 0; first < all && status == SW_OK; first += most) {
         const int64_t n = all - first < most ? all - first : most;
-        status = make_numbers(l, numbers, (size_t)first * sizeof *numbers,
-                              (size_t)n * sizeof *numbers);
-        if (status == SW_OK)
+        status = make_numbers(l, numbers, (size_t)first * each, (size_t)n * each);
+        if (status == SW_OK && stored && l->keep)
             status = sw_weights_write(param, first, numbers, n);
     }
     sw_heap_free(numbers, SW_HEAP_FILES, (size_t)most * sizeof *numbers);
@@ -253,15 +254,15 @@ static sw_status load_tensor(void *context, const hf_tensor *t)
     swi_checksum_add(&l->sum, e->name, strlen(e->name) + 1);
     swi_checksum_add(&l->sum, &e->shape, sizeof e->shape);
     swi_checksum_add(&l->sum, &e->dtype, sizeof e->dtype);
-    return sw_is_stored(e->dtype)
-               ? store_pieces(l, param, e)
+    return !l->keep || sw_is_stored(e->dtype)
+               ? take_pieces(l, param, e)
                : swi_model_fill(param.model, e->offset, e->bytes, make_numbers, l);
 }
 
-sw_status hf_net_load(hf_net *net, uint64_t *hash)
+sw_status hf_net_load(hf_net *net, bool keep, uint64_t *hash)
 {
     swi_folder *files;
-    loading l = {.net = net};
+    loading l = {.net = net, .keep = keep};
     SW_TRY(swi_folder_open(&files, net->folder));
     swi_checksum_begin(&l.sum);
     sw_status status =
@@ -316,9 +317,9 @@ typedef struct {
     sw_value past; /* rows of a cache before these; {0}: there is none */
 } places;
 
-/* Heads of queries or keys, turned by their positions. */
-static sw_value turned(sw_ctx *ctx, const hf_net *net, const hf_part *head_norm, sw_value x,
-                       int64_t heads, const places *at)
+/* Heads of queries or keys, rotated by their positions. */
+static sw_value rotated(sw_ctx *ctx, const hf_net *net, const hf_part *head_norm, sw_value x,
+                        int64_t heads, const places *at)
 {
     const hf_config *c = &net->config;
     const bool llama3 = c->rope.kind == HF_ROPE_LLAMA3;
@@ -351,8 +352,8 @@ static sw_value attend(sw_ctx *ctx, const hf_net *net, const hf_layer *l, sw_val
             return x;
     } else {
         const sw_shape values = SW_SHAPE(at->batch, at->rows, c->heads_kv * c->head_dim);
-        part[0] = turned(ctx, net, &l->q_norm, q, c->heads, at);
-        part[1] = turned(ctx, net, &l->k_norm, linear(ctx, net, &l->k, x), c->heads_kv, at);
+        part[0] = rotated(ctx, net, &l->q_norm, q, c->heads, at);
+        part[1] = rotated(ctx, net, &l->k_norm, linear(ctx, net, &l->k, x), c->heads_kv, at);
         part[2] = sw_reshape(ctx, linear(ctx, net, &l->v, x), values);
     }
     if (cached != NULL) {

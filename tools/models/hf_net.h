@@ -52,9 +52,9 @@ SW_MUST_USE sw_status hf_net_declare(hf_net *net, const char *folder, const hf_c
                                      const hf_adapter_shape *adapter);
 /* The part that a tensor belongs to, and its module: the name without ".weight". */
 hf_part *hf_net_part(hf_net *net, const hf_tensor *tensor, char module[HF_MODULE_BYTES]);
-/* Read the folder's weights into the ready models, in pieces; *hash is of the names, kinds and
- * bytes of what was read. */
-SW_MUST_USE sw_status hf_net_load(hf_net *net, uint64_t *hash);
+/* Read the folder's weights, in pieces, into the ready models where it is to keep them; *hash
+ * is of the names, kinds and bytes of what was read. */
+SW_MUST_USE sw_status hf_net_load(hf_net *net, bool keep, uint64_t *hash);
 
 /* Keys and values of a layer, of all positions of one text: states (1, context, numbers of the
  * heads of keys). */

@@ -1,7 +1,5 @@
 #include "tools/models/hf_sample.h"
 #include "alloc/base/mem.h"
-#include "profiler/record/json_read.h"
-#include "runtime/base/text_file.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -124,92 +122,5 @@ sw_status hf_sampler_next(hf_sampler *s, bool (*stop)(void), const float **score
     SW_TRY(sw_output_get(s->exec, "scores", &made));
     s->done = s->n;
     *scores = made.data;
-    return SW_OK;
-}
-
-/* ---- generation_config.json -------------------------------------------------------------- */
-
-#define TEXT_MAX ((size_t)1 << 20)
-
-static sw_status get_eos(sw_json_in *in, hf_generation *g)
-{
-    bool list, more;
-    SW_TRY(sw_json_accept(in, '[', &list));
-    more = !list;
-    if (list) {
-        bool end;
-        SW_TRY(sw_json_accept(in, ']', &end));
-        more = !end;
-    }
-    while (more) {
-        uint64_t id;
-        SW_TRY(sw_json_get_count(in, &id));
-        if (g->n_eos == HF_EOS_MAX)
-            return sw_json_bad(in, "more end tokens than are read");
-        g->eos[g->n_eos++] = (int64_t)id;
-        more = false;
-        if (list) {
-            SW_TRY(sw_json_accept(in, ',', &more));
-            if (!more)
-                SW_TRY(sw_json_expect(in, ']'));
-        }
-    }
-    return SW_OK;
-}
-
-static sw_status take_member(sw_json_in *in, const char *key, void *context)
-{
-    hf_generation *g = context;
-    double *real = strcmp(key, "temperature") == 0          ? &g->temperature
-                   : strcmp(key, "top_p") == 0              ? &g->top_p
-                   : strcmp(key, "repetition_penalty") == 0 ? &g->repetition
-                                                            : NULL;
-    int c;
-    SW_TRY(sw_json_peek(in, &c));
-    if (c == 'n') /* null: as if it were not there */
-        return sw_json_skip(in);
-    if (real != NULL) {
-        sw_json_number x;
-        SW_TRY(sw_json_get_number(in, &x));
-        if (x.real < 0.0)
-            SW_FAIL(SW_FORMAT, "%s: '%s' is %g; it must be at least 0", in->path, key, x.real);
-        *real = x.real;
-    } else if (strcmp(key, "top_k") == 0) {
-        uint64_t k;
-        SW_TRY(sw_json_get_count(in, &k));
-        g->top_k = (int64_t)k;
-    } else if (strcmp(key, "do_sample") == 0) {
-        sw_json_word word;
-        SW_TRY(sw_json_get_word(in, &word));
-        g->samples = word == SW_JSON_TRUE;
-    } else if (strcmp(key, "eos_token_id") == 0) {
-        return get_eos(in, g);
-    } else {
-        return sw_json_skip(in);
-    }
-    return SW_OK;
-}
-
-sw_status hf_generation_read(hf_generation *out, const char *folder)
-{
-    char path[SWI_FOLDER_PATH + 64], *text;
-    size_t bytes;
-    hf_generation g = {.temperature = 1.0, .top_p = 1.0, .repetition = 1.0, .top_k = 50};
-    snprintf(path, sizeof path, "%s/generation_config.json", folder);
-    SW_TRY(sw_file_look(path, &g.there));
-    if (g.there) {
-        SW_TRY(swi_text_load(&text, &bytes, path, "a generation_config.json", TEXT_MAX));
-        sw_json_in in = sw_json_in_text(text, bytes, path);
-        in.strict = true;
-        int end = -1;
-        sw_status status = sw_json_get_object(&in, take_member, &g);
-        if (status == SW_OK)
-            status = sw_json_peek(&in, &end);
-        if (status == SW_OK && end != -1)
-            status = sw_json_bad(&in, "text after the end");
-        sw_text_free(text, bytes);
-        SW_TRY(status);
-    }
-    *out = g;
     return SW_OK;
 }

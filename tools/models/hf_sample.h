@@ -39,17 +39,4 @@ void hf_sampler_add(hf_sampler *s, int32_t id);
  * then. */
 SW_MUST_USE sw_status hf_sampler_next(hf_sampler *s, bool (*stop)(void), const float **scores);
 
-/* generation_config.json of a folder, as generate of transformers reads it. */
-typedef struct {
-    bool there;              /* the folder has one */
-    bool samples;            /* do_sample; without: the most likely id each time */
-    double temperature;      /* 1 where it says none */
-    double top_p;            /* 1 */
-    double repetition;       /* 1: it asks for no penalty, which is not applied */
-    int64_t top_k;           /* 50; 0: all */
-    int64_t eos[HF_EOS_MAX]; /* end tokens */
-    int n_eos;
-} hf_generation;
-SW_MUST_USE sw_status hf_generation_read(hf_generation *out, const char *folder);
-
 #endif

@@ -6,7 +6,6 @@
 #include "tools/models/hf_tensors.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define CONFIG_MOST ((size_t)16 << 20)
 enum { BLOCK = 1 << 20, PATH = SWI_FOLDER_PATH + 256 };
@@ -61,15 +60,10 @@ static sw_status copy_file(const char *folder, const char *to, const char *name,
     return status;
 }
 
-/* Make the folder, which must not be that of the base, and fill in all but weights. */
+/* Make the folder, and fill in all but weights. */
 static sw_status begin_folder(const char *folder, const char *to)
 {
-    struct stat a, b;
     SW_TRY(sw_folder_make(to));
-    if (stat(folder, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino)
-        SW_FAIL(SW_INVALID, "%s is the folder of the base, whose files are not overwritten",
-                to);
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         SW_TRY(copy_file(folder, to, beside[i], false));
     return SW_OK;

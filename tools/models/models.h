@@ -42,6 +42,7 @@ typedef struct {
     double width_factor, depth_factor, dropout, bn_momentum, lora_alpha;
     const char *activation, *weights, *adapter;
     const char *folder; /* no option: of a model that is one */
+    bool planned;       /* no option: its weights are not read, and need not be there */
 } tool_settings;
 #define TOOL_SETTINGS_NONE                                                                     \
     ((tool_settings){.width_factor = -1.0,                                                     \
@@ -150,7 +151,7 @@ typedef struct {
  * traced from it: its address is the step function's `user`. */
 struct tool_net {
     sw_model *model;
-    char weights[20];    /* hash of what was read from a folder; "": nothing */
+    char weights[24];    /* hash and kind of what was read from a folder; "": nothing */
     sw_model *models[2]; /* that steps use: `model`, and frozen weights beside it or NULL */
     sw_optimizer *optimizer;
     const tool_model *kind;

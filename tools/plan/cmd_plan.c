@@ -714,11 +714,13 @@ int tool_plan(int argc, char **argv)
                  "refused.",
     };
     CLI_TRY(cli_parse(&command, argc, argv));
+    o.job.settings.planned = true;
     if (o.sample)
         return plan_sample(&o, &command);
     CLI_TRY(check(&o));
-    if (o.job.accumulate == 0 && (plan_compares(&o) || o.shards > 0 || o.ranks > 1))
-        o.job.accumulate = 1; /* they exclude it */
+    if (o.job.accumulate == 0 && plan_compares(&o))
+        o.job.accumulate = 1;
+    o.job.parts = o.shards > 0 ? o.shards : o.ranks > 1 ? o.ranks : 0;
     CLI_TRY(job_check(&o.job));
     job j = {.opts = &o.job};
     for (int i = 0; i < o.job.batch.n && o.fit_bytes == 0; i++)

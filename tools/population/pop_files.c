@@ -77,8 +77,8 @@ int pop_files_check(const pop *p)
     const size_t n = sizeof files / sizeof *files;
     CLI_TRY(job_outputs_check(files, n, &o->job, o->job.checkpoint, o->resume, o->keep));
     CLI_TRY(job_outputs_writable(files, n, o->job.checkpoint));
-    CLI_TRY(job_folder_check("--log-dir", o->logs));
-    return job_folder_check("--pause-to", o->pause_to);
+    CLI_TRY(job_folder_check("--log-dir", o->logs, NULL));
+    return job_folder_check("--pause-to", o->pause_to, NULL);
 }
 
 /* ---- pop history ------------------------------------------------------------------------- */

@@ -91,7 +91,7 @@ struct chat {
 static sw_status make_room(buffer *b, size_t n)
 {
     if (b->n + n >= LINE_MAX)
-        SW_FAIL(SW_NOMEM, "a conversation must have less than 1 GiB");
+        SW_FAIL(SW_FORMAT, "a conversation must have less than 1 GiB");
     return sw_heap_reserve(&b->at, SW_HEAP_FILES, &b->cap, b->n + (uint32_t)n + 1, 1);
 }
 
@@ -821,14 +821,16 @@ static sw_status read_lines(chat *c, sw_json_in *file, chat_each *each, void *co
             if (next >= 0)
                 return sw_json_bad(&in, "a line must have one object, and nothing after it");
             SW_TRY(render(c, &in));
-            const sw_status status = make_ids(c);
+            sw_status status = make_ids(c);
+            if (status == SW_OK && c->ids.n > 0)
+                status = each(context, c->ids.at, c->labels.at, c->ids.n);
+            if (status == SW_STOPPED)
+                return status;
             if (status != SW_OK) {
                 char why[400];
                 snprintf(why, sizeof why, "%s", sw_last_error());
                 SW_FAIL(status, "%s: line %" PRIu64 ": %s", in.path, in.line, why);
             }
-            if (c->ids.n > 0)
-                SW_TRY(each(context, c->ids.at, c->labels.at, c->ids.n));
         }
         if (in.bytes == file->bytes)
             return SW_OK;

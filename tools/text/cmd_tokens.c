@@ -115,6 +115,8 @@ static int check(const tokens_opts *o)
                                     "given");
     if (o->data != NULL && strncmp(o->data, "chat:", 5) != 0)
         return cli_error(CLI_USAGE, "--data must be chat:FILE (got '%s')", o->data);
+    if (o->template != NULL && o->data == NULL && !o->turn)
+        return cli_error(CLI_USAGE, "--chat has no effect without --data chat:FILE or --turn");
     if (o->turn && o->text == NULL)
         return cli_error(CLI_USAGE, "--turn goes with TEXT");
     return CLI_GO;

@@ -1,5 +1,6 @@
 /* tokenizer.json. The text is read once for where values lie, then the vocabulary, which merges
  * and added tokens need, and then the rest; objects may come in any order. */
+#include "alloc/base/sys.h"
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/text_file.h"
@@ -710,6 +711,13 @@ sw_status tokenizer_read(tokenizer **out, const char *path)
 {
     char *text;
     size_t bytes;
+    bool there;
+    SW_TRY(sw_file_look(path, &there));
+    if (!there)
+        SW_FAIL(SW_IO,
+                "%s is missing, which says how texts become ids" ELSEWHERE
+                ", sample --prompt-ids",
+                path);
     SW_TRY(swi_text_load(&text, &bytes, path, "a tokenizer", FILE_MAX));
     const sw_status status = tokenizer_parse(out, text, bytes, path);
     sw_text_free(text, bytes);

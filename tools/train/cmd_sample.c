@@ -269,7 +269,9 @@ static int parse(sample_opts *o, int argc, char **argv)
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
          "the parameters that train --model gpt --save-params wrote", 0, 0, NULL},
         {"--prompt", "TEXT", CLI_WORD, &o->prompt, NULL,
-         "beginning of the text (default an empty line, which is not printed)", 0, 0, NULL},
+         "beginning of the text (default an empty line, which is not printed; hf: the begin "
+         "token)",
+         0, 0, NULL},
         {"--prompt-ids", "LIST", CLI_LIST, &o->prompt_ids, NULL,
          "beginning as ids of tokens: 464,2068", 0, INT32_MAX - 1, NULL},
         {"--chat", "TEXT", CLI_WORD, &o->chat, NULL,

@@ -168,8 +168,9 @@ static int train_parse(train *t, int argc, char **argv)
     CLI_TRY(check(&t->opts));
     CLI_TRY(train_ranks_check(&t->opts));
     const bool ranks = t->opts.job.ranks == NULL && swi_ranks_started(NULL) > 1;
-    if (t->opts.job.accumulate == 0 && (t->opts.shards > 0 || ranks)) /* shards are instead */
-        t->opts.job.accumulate = 1;
+    t->opts.job.parts = t->opts.shards > 0 ? t->opts.shards
+                        : ranks            ? swi_ranks_started(NULL)
+                                           : 0;
     CLI_TRY(job_check(&t->opts.job));
     t->job.batch = t->opts.job.batch.at[0];
     if (t->opts.members == 0)

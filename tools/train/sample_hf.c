@@ -47,13 +47,18 @@ static int make_prompt(sampler *s)
         CLI_LIBRARY(chat_open(&s->chat, o->settings.folder, o->chat_template), true);
         s->tokens = chat_tokenizer(s->chat);
         CLI_LIBRARY(chat_prompt(s->chat, &s->prompt, o->chat), false);
-    } else if (o->prompt != NULL) {
+    } else if (o->prompt_ids.n == 0) {
         char path[SWI_FOLDER_PATH + 64];
+        bool there = true;
         snprintf(path, sizeof path, "%s/tokenizer.json", o->settings.folder);
-        CLI_LIBRARY(tokenizer_read(&s->tokens, path), true);
-        CLI_LIBRARY(tokenizer_encode(s->tokens, &s->prompt, o->prompt, strlen(o->prompt), true,
-                                     NULL, NULL, 0),
-                    false);
+        if (o->prompt == NULL) /* without one, ids are written as they are */
+            CLI_LIBRARY(sw_file_look(path, &there), true);
+        if (there)
+            CLI_LIBRARY(tokenizer_read(&s->tokens, path), true);
+        if (o->prompt != NULL)
+            CLI_LIBRARY(tokenizer_encode(s->tokens, &s->prompt, o->prompt, strlen(o->prompt),
+                                         true, NULL, NULL, 0),
+                        false);
     }
     for (int i = 0; i < o->prompt_ids.n; i++) {
         CLI_LIBRARY(sw_heap_reserve(&s->prompt.at, SW_HEAP_DATASETS, &s->prompt.cap,
@@ -80,7 +85,7 @@ static int take_rule(sampler *s)
 {
     sample_opts *o = s->opts;
     const char *kinds = cli_given("--top-k --top-p");
-    CLI_LIBRARY(hf_generation_read(&s->rule, o->settings.folder), true);
+    CLI_LIBRARY(hf_generation_read(&s->rule, o->settings.folder, o->settings.vocabulary), true);
     const hf_generation *g = &s->rule;
     if (o->temperature < 0.0)
         o->temperature = g->samples ? g->temperature : 0.0;
@@ -125,7 +130,8 @@ static int check(sample_opts *o)
     o->settings = settings;
     CLI_TRY(tool_settings_complete(&tool_hf, &o->settings));
     CLI_TRY(tool_hf.settle(&o->settings, strchr(o->model, ':') + 1));
-    return o->merge != NULL ? job_folder_check("--merge", o->merge) : CLI_GO;
+    return o->merge != NULL ? job_folder_check("--merge", o->merge, o->settings.folder)
+                            : CLI_GO;
 }
 
 /* ---- before, the loop, after ------------------------------------------------------------- */
@@ -235,13 +241,27 @@ static int write_ids(sampler *s)
 static int merge(sampler *s)
 {
     sample_opts *o = s->opts;
-    char of[HF_HASH_BYTES];
+    hf_adapter_shape adapter;
+    uint64_t hash;
+    char is[HF_BASE_BYTES];
+    int kind = 0;
     CLI_TRY(check(o));
+    /* The base has the kind that the adapter was trained beside, so that hashes agree. */
+    CLI_LIBRARY(hf_adapter_open(&adapter, o->settings.adapter), true);
+    hf_adapter_close(&adapter);
+    const char *word = strchr(adapter.of, ' ');
+    while (hf_weights_words[kind] != NULL && word != NULL &&
+           strcmp(word + 1, hf_weights_words[kind]) != 0)
+        kind++;
+    o->settings.weights = hf_weights_words[kind];
     CLI_LIBRARY(open_exec(s), false);
     CLI_LIBRARY(hf_sampler_create(&s->text, s->exec, &o->settings), true);
     hf_net *net = s->text.net.own;
+    CLI_LIBRARY(hf_net_load(net, false, &hash), true);
+    snprintf(is, sizeof is, "%016" PRIx64 " %s", hash, hf_weights_words[kind]);
+    hf_adapter_tell(&adapter, o->settings.adapter, is, o->settings.folder);
     CLI_LIBRARY(sw_model_ready(s->text.net.model, s->exec, 0), false);
-    CLI_LIBRARY(hf_adapter_load(o->settings.adapter, net->config.family, s->text.net.model, of),
+    CLI_LIBRARY(hf_adapter_load(o->settings.adapter, net->config.family, s->text.net.model),
                 true);
     CLI_LIBRARY(cli_saved(hf_merge(net, o->merge)), false);
     if (!o->quiet)

@@ -29,11 +29,11 @@ int train_check_files(const train_opts *o)
 {
     const job_output files[] = {FILES(o)};
     if (o->job.kind->save != NULL) {
+        const bool whole = o->job.settings.lora == 0 && o->job.settings.adapter == NULL;
         if (cli_given("--save-type") != NULL)
             return cli_error(CLI_USAGE, "--save-type has no effect with --model hf:DIR, which "
                                         "writes folders of float32");
-        if (o->save_adapter != NULL && o->job.settings.lora == 0 &&
-            o->job.settings.adapter == NULL)
+        if (o->save_adapter != NULL && whole)
             return cli_error(CLI_USAGE, "--save-adapter has no effect without --lora or "
                                         "--adapter: --save-params writes the whole model");
         if (o->best != NULL && o->save != NULL && strcmp(o->best, o->save) == 0)
@@ -41,9 +41,10 @@ int train_check_files(const train_opts *o)
                              "--save-best and the last save have one folder, %s: "
                              "name two",
                              o->best);
-        CLI_TRY(job_folder_check("--save-best", o->best));
+        const char *base = whole ? o->job.settings.folder : NULL;
+        CLI_TRY(job_folder_check("--save-best", o->best, base));
         CLI_TRY(job_folder_check(o->save_adapter != NULL ? "--save-adapter" : "--save-params",
-                                 o->save));
+                                 o->save, base));
     }
     return job_outputs_check(files, sizeof files / sizeof *files, &o->job, o->job.checkpoint,
                              o->resume, o->keep);
