@@ -474,11 +474,6 @@ swi_documents_info swi_dataset_documents(const sw_dataset *dataset)
     return dataset != NULL ? dataset->documents : (swi_documents_info){0};
 }
 
-const int32_t *swi_dataset_counts(const sw_dataset *dataset)
-{
-    return dataset->counts;
-}
-
 /* ---- as readers -------------------------------------------------------------------------- */
 
 sw_status swi_documents_both(sw_dataset **train, sw_dataset **test, const char *path,

@@ -51,7 +51,5 @@ SW_MUST_USE sw_status swi_documents_both(sw_dataset **train, sw_dataset **test,
 
 /* Of packed documents; context 0 for other data sets. */
 swi_documents_info swi_dataset_documents(const sw_dataset *dataset);
-/* The tokens of each row that count, n of them; NULL for other data sets, and for shapes. */
-const int32_t *swi_dataset_counts(const sw_dataset *dataset);
 
 #endif

@@ -101,7 +101,7 @@ static int64_t plain_rows(int n)
 static int64_t check_rows(const sw_dataset *set, int n)
 {
     const sw_dataset_info info = data_info(set);
-    const int32_t *counts = swi_dataset_counts(set);
+    const int32_t *counts = set->counts;
     bool seen[N] = {false};
     int64_t found = 0, wrong = 0;
     CU_ASSERT_FATAL(info.n_fields == 4 && counts != NULL);
@@ -168,7 +168,7 @@ SW_TEST("rows have each document once, and are those of best fit")
         sw_dataset *shapes = NULL;
         data_made(swi_documents_pack(d, true, &shapes), &shapes);
         CU_ASSERT(shapes->n == set->n && shapes->n_fields == 4 && shapes->shapes_only &&
-                  swi_dataset_counts(shapes) == NULL && data_info(shapes).bytes == 0);
+                  shapes->counts == NULL && data_info(shapes).bytes == 0);
     }
 }
 
@@ -190,7 +190,7 @@ SW_TEST("labels that are not there count all")
     const sw_dataset *set = packed(d);
     const int32_t *labels = data_info(set).field[1].data;
     CU_ASSERT(labels[0] == 6 && labels[1] == 7 && labels[2] == SWI_NOT_COUNTED);
-    CU_ASSERT(set->n == 1 && swi_dataset_counts(set)[0] == 2 && set->n_classes == 8);
+    CU_ASSERT(set->n == 1 && set->counts[0] == 2 && set->n_classes == 8);
     CU_ASSERT_EQUAL(swi_dataset_documents(set).passed_over, 1);
 }
 

@@ -244,6 +244,8 @@ static sw_status read_chat(swi_documents *to, const char *path, const swi_reader
     reading r = {to, 0, j->quiet};
     chat *c;
     SW_TRY(chat_open(&c, j->opts->settings.folder, j->opts->chat));
+    if (!r.quiet && chat_name(c) != NULL)
+        cli_note("%s: by the chat template %s", path, chat_name(c));
     const sw_status status = chat_read(c, path, take_document, &r);
     chat_close(c);
     cli_progress("%s", "");
