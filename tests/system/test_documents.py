@@ -136,6 +136,9 @@ def lines():
               said_there[0].endswith(" empty), cut to the context 1 (by 36 tokens), passed over 1 (no token counts)"), said_there)
         assert said_there[1].startswith("testing: documents 15, tokens ")
     assert not run(f"plan {words} --quiet").err
+    train, test = said(f"train {words} --steps 1 --quiet --json")["documents"]
+    check((train["documents"], train["context"], train["cut"], train["cut_tokens"], train["passed_over"], test["documents"]) == (136, 64, 1, 36, 1, 15) and
+          train["counted"] <= train["tokens"] <= train["rows"] * 64, train, test)
     rows = sum(int(n) for n in re.findall(r" rows ([0-9]+) x 64 ", "\n".join(said_there)))
     check(said(f"plan {words} --json")["data_bytes"] == (2 * 4 + rows) * 4 * 64 * 4, rows) # two loaders, and all rows
     refused(f"plan {words.replace('40', '20')}", 3, "some.jsonl: line ", "must be an id, 0 to 19 (got ", "the model knows no others")

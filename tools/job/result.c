@@ -1,5 +1,6 @@
 /* Phases and totals in JSON and for people. */
 #include "profiler/record/utf8.h"
+#include "runtime/data/documents.h"
 #include "tools/job/result.h"
 #include <inttypes.h>
 #include <string.h>
@@ -22,6 +23,22 @@ int result_json_end(sw_json *json, int status)
         return cli_finish(status);
     const int failed = cli_library_error(built, false);
     return status == CLI_DONE ? failed : status;
+}
+
+void result_put_documents(sw_json *json, const job *j)
+{
+    if (tool_task_of(&j->train.info) != TOOL_DOCUMENTS)
+        return;
+    sw_json_open(json, "documents", '[');
+    for (int i = 0; i < 2; i++) {
+        const swi_documents_info d =
+            swi_dataset_documents((i == 0 ? &j->train : &j->test)->set);
+        sw_json_begin(json, '{');
+        SW_JSON_PUT(json, &d, documents, tokens, counted, rows, context, cut, cut_tokens,
+                    passed_over);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
 }
 
 void result_put_batch(sw_json *json, int64_t runs, int64_t asked)

@@ -11,6 +11,9 @@ void result_json_begin(sw_json *json);
  * message. */
 int result_json_end(sw_json *json, int status);
 
+/* What was read of documents, of training and of testing; nothing of other data. */
+void result_put_documents(sw_json *json, const job *j);
+
 /* "batch": the one that runs; "batch_asked" too, where the data have fewer samples than
  * that. */
 void result_put_batch(sw_json *json, int64_t runs, int64_t asked);

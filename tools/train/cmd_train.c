@@ -56,6 +56,8 @@ static const char notes[] =
     "recompute, roles, layers, allocations_after_warmup, "
     "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, device_memory (of a card: "
     "what its driver says and what is ours; null for the CPU), programs.\n"
+    "With documents there are documents too, of training and of testing: documents, tokens, "
+    "counted, rows, context, cut, cut_tokens and passed_over.\n"
     "With --shards or several processes also shards; with several transport, transport_bytes "
     "(of each rank, for exchanges) and ranks: host, runs (of shards), predicted_peak_bytes, "
     "measured_peak_bytes, sent_bytes, waited_ns, transport_resident_bytes (that it takes "

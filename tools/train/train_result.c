@@ -104,6 +104,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
     sw_json_put_string(json, "augment", t->opts.job.augment);
+    result_put_documents(json, &t->job);
     result_put_batch(json, job_batch(&t->job) * each, t->job.batch * each);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
