@@ -271,6 +271,7 @@ sw_status hf_net_load(hf_net *net, bool keep, uint64_t *hash)
         status = hf_tensors_take(&net->config, files, load_tensor, &l);
     sw_heap_free(l.block, SW_HEAP_FILES, (size_t)TURNING * sizeof *l.block);
     swi_folder_close(files);
+    sw_heap_trim();
     *hash = swi_checksum_end(&l.sum);
     return status;
 }
