@@ -294,26 +294,32 @@ static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64
     return status == SW_INVALID || status == SW_UNSUPPORTED ? SW_OK : status;
 }
 
-/* The least budget, by what a refusal of almost none says; 0: there is none. *proved, unless
- * that is NULL: it is proved that a byte less is not enough. */
+/* The least budget that is found; 0: none. A refusal of almost nothing names one with a plan,
+ * and less may have another. *proved, unless that is NULL, where such a plan will do: it is
+ * proved that a byte less is not enough. */
 static sw_status least_budget(const peak *p, job_opts *opts, int64_t batch, uint64_t *least,
                               bool *proved)
 {
     const job_program *most = NULL;
+    bool fits = false;
     opts->budget_bytes = p->job->checkpoint_bytes + 1; /* which are taken before any plan */
-    for (int i = 0; i < (proved != NULL ? 2 : 1); i++) {
+    for (int i = 0; i == 0 || (fits && i < 9 && proved != NULL); i++) {
         job look;
-        bool fits;
         size_t needs;
+        const size_t tried = opts->budget_bytes;
         const sw_status status = plan_with(p, &look, opts, batch, &fits, &needs, &most);
+        const size_t total = job_total_bytes(&look);
         if (i == 0)
             *least = needs;
+        else if (fits)
+            *least = tried;
         else
-            *proved = needs > 0 && most->plan.least_repeat_cost == UINT64_MAX;
+            *proved = tried + 1 == *least && most->plan.least_repeat_cost == UINT64_MAX;
         job_close(&look);
-        if (status != SW_OK || needs == 0)
+        if (status != SW_OK || *least == 0)
             return status;
-        opts->budget_bytes = *least - 1;
+        opts->budget_bytes = i > 0 && total < tried ? total : (size_t)*least - 1;
+        fits |= i == 0;
     }
     return SW_OK;
 }
@@ -496,10 +502,10 @@ static void print(const peak *p)
                       "No placement is lower: all %s bytes of the arena live at that op.",
                       cli_digits(now->arena_bytes).text);
     if (p->least > 0)
-        sw_writer_say(&to, 0, 0, "The least --memory-budget for this job is %s bytes: %s.",
+        sw_writer_say(&to, 0, 0, "The least --memory-budget that was found is %s bytes%s.",
                       cli_digits(p->least).text,
-                      p->proved ? "it is proved that running ops again cannot make it less"
-                                : "none below was found, and none is excluded");
+                      p->proved ? "; it is proved that running ops again cannot make it less"
+                                : "; less is not excluded");
 }
 
 int plan_peak_tell(const plan_opts *opts, job *j, sw_json *json)
