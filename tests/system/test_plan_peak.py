@@ -10,7 +10,7 @@ from frame import FULL, check, main, put, raw, run, said, test
 
 NET = "--model gpt --data text:text --layers 2 --width 32 --heads 2 --context 32 --batch 8 --optimizer adamw"
 JOBS = [f"{NET} --update after", "--model mlp --hidden 40,30 --batch 64 --synthetic-n 200 --clip 1 --keep-gradients",
-        "--model swishnet --width 256 --layers 4 --batch 64 --synthetic-n 256 --no-rebuild --no-tiles --no-strips --optimizer momentum",
+        "--model swishnet --width 256 --layers 4 --batch 64 --synthetic-n 256 --no-rebuild --no-tiles --no-strips --optimizer momentum --checkpoint C",
         "--model hf:tiny --data ids:d.jsonl --context 32 --lora 2 --batch 2",
         "--model hf:tiny --data ids:d.jsonl --context 32 --accumulate 1"]
 MORE = ["--model lenet5 --batch 32 --synthetic-n 100", "--model lenet5 --batch 33 --synthetic-n 100 --checkpoint C --state 8bit", f"{NET} --memory-budget 2000000", f"{NET} --no-chunks --no-recompute", "--model resnet9 --width-factor 0.125 --batch 8 --synthetic-n 40", "--model mlp --batch 1 --synthetic-n 9",

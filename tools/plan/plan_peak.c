@@ -174,8 +174,7 @@ static uint64_t bytes_of(const holding *in, const held *like)
 /* A change of the options, in their words; NULL where it changes nothing or they exclude it. */
 static const char *change(job_opts *o, unsigned bit)
 {
-    const bool folder = o->kind->settle != NULL,
-               frozen = o->settings.lora > 0 || o->settings.adapter != NULL;
+    const bool frozen = o->settings.lora > 0 || o->settings.adapter != NULL;
     const bool eight = job_state_bits(o) == 8, kept = o->keep_gradients,
                clipped = o->clip > 0.0;
     switch (bit) {
@@ -190,7 +189,7 @@ static const char *change(job_opts *o, unsigned bit)
                    : NULL;
     case ADAPTER:
         o->settings.lora = 8;
-        return folder && !frozen ? "--lora 8" : NULL;
+        return o->kind->settle != NULL && !frozen ? "--lora 8" : NULL;
     case BF16:
         o->settings.weights = "bf16";
         return frozen ? "--weights bf16" : NULL;
@@ -274,6 +273,9 @@ static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64
     sw_status status = job_make(look);
     const bool there = status == SW_OK;
     *fits = there;
+    if (status == SW_NOMEM && opts->budget_bytes > 0 &&
+        look->checkpoint_bytes > opts->budget_bytes)
+        return SW_OK; /* for its copy */
     if (there)
         job_set_batch(look, batch);
     for (int i = 0; i < JOB_PROGRAMS && there && status != SW_INVALID; i++) {
@@ -302,13 +304,13 @@ static sw_status least_budget(const peak *p, job_opts *opts, int64_t batch, uint
 {
     const job_program *most = NULL;
     bool fits = false;
-    opts->budget_bytes = p->job->checkpoint_bytes + 1; /* which are taken before any plan */
+    opts->budget_bytes = 1;
     for (int i = 0; i == 0 || (fits && i < 9 && proved != NULL); i++) {
         job look;
         size_t needs;
         const size_t tried = opts->budget_bytes;
         const sw_status status = plan_with(p, &look, opts, batch, &fits, &needs, &most);
-        const size_t total = job_total_bytes(&look);
+        const size_t total = job_total_bytes(&look), copy = look.checkpoint_bytes;
         if (i == 0)
             *least = needs;
         else if (fits)
@@ -316,10 +318,14 @@ static sw_status least_budget(const peak *p, job_opts *opts, int64_t batch, uint
         else
             *proved = tried + 1 == *least && most->plan.least_repeat_cost == UINT64_MAX;
         job_close(&look);
-        if (status != SW_OK || *least == 0)
+        if (status != SW_OK || (*least == 0 && copy < tried))
             return status;
         opts->budget_bytes = i > 0 && total < tried ? total : (size_t)*least - 1;
         fits |= i == 0;
+        if (copy >= tried) { /* it is taken before there is a plan */
+            opts->budget_bytes = copy + 1;
+            i = -1;
+        }
     }
     return SW_OK;
 }
@@ -495,8 +501,7 @@ static void print(const peak *p)
         table_print(&TABLE_OF(way_columns, p->way, (size_t)p->n), (size_t)p->n, &style);
         putchar('\n');
     }
-    sw_writer_say(&to, 0, 0, "%s bytes are in tensors that none of them makes less.",
-                  cli_digits(fixed).text);
+    sw_writer_say(&to, 0, 0, "No option here makes less of %s bytes.", cli_digits(fixed).text);
     if (now->arena_bytes == now->lower_bound_bytes)
         sw_writer_say(&to, 0, 0,
                       "No placement is lower: all %s bytes of the arena live at that op.",
