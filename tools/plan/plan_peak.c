@@ -278,20 +278,18 @@ static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64
         return SW_OK; /* for its copy */
     if (there)
         job_set_batch(look, batch);
-    for (int i = 0; i < JOB_PROGRAMS && there && status != SW_INVALID; i++) {
+    for (int i = 0; i < JOB_PROGRAMS && status == SW_OK; i++) {
         const job_program *program = &look->program[i];
         status = program->batch > 0 ? job_plan(look, (job_which)i) : SW_OK;
         *fits &= status == SW_OK;
-        if (status != SW_NOMEM)
-            continue;
         const size_t bytes = job_needed_bytes(look, &program->plan);
-        if (opts->budget_bytes == 0 || bytes <= opts->budget_bytes)
-            return status; /* the memory for planning */
+        if (status != SW_NOMEM || opts->budget_bytes == 0 || bytes <= opts->budget_bytes)
+            continue; /* with NOMEM it is the memory for planning */
+        status = SW_OK;
         if (bytes > *needs) {
             *needs = bytes;
             *most = program;
         }
-        status = SW_OK;
     }
     return status == SW_INVALID || status == SW_UNSUPPORTED ? SW_OK : status;
 }
@@ -302,12 +300,12 @@ static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64
 static sw_status least_budget(const peak *p, job_opts *opts, int64_t batch, uint64_t *least,
                               bool *proved)
 {
-    const job_program *most = NULL;
     bool fits = false;
     opts->budget_bytes = 1;
     for (int i = 0; i == 0 || (fits && i < 9 && proved != NULL); i++) {
         job look;
         size_t needs;
+        const job_program *most = NULL;
         const size_t tried = opts->budget_bytes;
         const sw_status status = plan_with(p, &look, opts, batch, &fits, &needs, &most);
         const size_t total = job_total_bytes(&look), copy = look.checkpoint_bytes;
@@ -316,7 +314,8 @@ static sw_status least_budget(const peak *p, job_opts *opts, int64_t batch, uint
         else if (fits)
             *least = tried;
         else
-            *proved = tried + 1 == *least && most->plan.least_repeat_cost == UINT64_MAX;
+            *proved = tried + 1 == *least && most != NULL &&
+                      most->plan.least_repeat_cost == UINT64_MAX;
         job_close(&look);
         if (status != SW_OK || (*least == 0 && copy < tried))
             return status;
