@@ -604,6 +604,8 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
             plan_fit_print(o, &fit);
         status = told(print_plan(j, o->quiet, o->summary));
     }
+    if (status == CLI_GO && o->explain)
+        status = plan_peak_tell(o, j, json);
     job_close(j);
     return status;
 }
@@ -655,6 +657,17 @@ static int check(plan_opts *o)
     if (o->svg != NULL && o->job.immediate)
         return cli_error(CLI_USAGE, "--svg and --immediate exclude each other: without a plan "
                                     "there is nothing to draw");
+    const char *no = o->fit_bytes > 0      ? "--fit"
+                     : plan_compares(o)    ? "--method"
+                     : o->job.batch.n > 1  ? "--batch with several numbers"
+                     : o->n_precisions > 1 ? "--precision f32,bf16"
+                     : o->job.immediate    ? "--immediate"
+                     : o->ranks > 1        ? "--ranks"
+                     : o->shards > 0       ? "--shards"
+                                           : NULL;
+    if (o->explain && no != NULL)
+        return cli_error(CLI_USAGE, "--explain-peak and %s exclude each other", no);
+    o->update = o->job.update;
     const job_output file = {"--svg", o->svg, JOB_BESIDE, .no_stream = true};
     return job_outputs_check(&file, 1, &o->job, NULL, NULL, 0);
 }
@@ -662,7 +675,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 11];
+    cli_option table[JOB_OPTIONS_MAX + 12];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -695,6 +708,10 @@ int tool_plan(int argc, char **argv)
          .with = "--model hf:"},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
          "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
+        {"--explain-peak", NULL, CLI_FLAG, &o.explain, NULL,
+         "of one batch: the tensors that live at the peak, and the options that make it less, "
+         "each planned",
+         0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
         {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the program of a full batch", 0, 0,

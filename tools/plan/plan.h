@@ -9,7 +9,8 @@ typedef struct {
     job_opts job;
     size_t fit_bytes; /* --fit; 0: not asked for */
     const char *svg;  /* --svg; NULL: not asked for */
-    bool json, quiet, summary, sample;
+    bool json, quiet, summary, sample, explain;
+    const char *update;  /* --update as it was given */
     const char *methods; /* --method */
     job_method method[3];
     int n_methods;
@@ -61,6 +62,10 @@ size_t plan_process_bytes(const sw_plan_info *plan);
 
 /* Plan `stepwell sample` of the folder that --model names; the exit status. */
 int plan_sample(plan_opts *opts, const cli_command *command);
+
+/* --explain-peak of a planned job: what lives at its peak, and what makes it less; into the
+ * open object, or as text (json NULL). CLI_GO or an exit status. */
+int plan_peak_tell(const plan_opts *opts, job *j, sw_json *json);
 
 /* Draw the program that speaks for a planned job into the file of --svg. CLI_GO or an exit
  * status. */
