@@ -67,6 +67,20 @@ def largest():
         check_fit(words, needs, needs[1] - 1)
 
 
+@test("a refusal has the least budget that any plan keeps to")
+def least():
+    text = random.Random(1).choices(b"abcdefgh \n", k=20000)
+    with open("text", "wb") as file:
+        file.write(bytes(text))
+    for shape in ("--layers 3 --width 64", "--layers 2 --width 96", "--layers 4 --width 32"):
+        words = f"plan --model gpt {shape} --heads 2 --context 64 --batch 8 --optimizer adamw --update after --data text:text --memory-budget"
+        needed = int(re.search(r"does not fit: ([0-9,]+) bytes", run(f"{words} 1MiB", 4).err)[1].replace(",", ""))
+        assert said(f"{words} {needed} --json")["total_bytes"] <= needed
+        for less in (1, 64, 4096, 16384, 32768, 36864, 65536):
+            err = run(f"{words} {needed - less}", 4).err
+            check(f"does not fit: {needed:,} bytes" in err, shape, needed, less, err)
+
+
 @test("what lives at one time grows with the batch")
 def bound():
     """The bound that excludes larger batches: model, data and the most that lives at one time."""

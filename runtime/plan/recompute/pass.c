@@ -331,20 +331,28 @@ static sw_status consider_searched(const pass *x, size_t peak, swi_rc_schedule *
 }
 
 /* Lay `s` out with the most parts, and keep it in *best where it needs less, or as much for
- * less work. */
+ * less work. Placed, it may need more than its peak; then fewer parts may need less. */
 static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, const char *method,
                             candidate *best)
 {
-    candidate c;
+    const swi_rc_parts *parts = x->parts;
+    uint32_t first = parts->n - 1;
+    size_t need = SIZE_MAX;
     if (s->cost < x->from)
         return SW_OK;
-    SW_TRY(lay_out(x, s, x->parts->n - 1, method, &c));
-    if (c.need > best->need || (c.need == best->need && c.total >= best->total)) {
-        candidate_free(&c);
-        return SW_OK;
+    if (s->peak < best->need)
+        SW_TRY(swi_rc_parts_fitting(parts, x->problem, s, best->need - 1, &first));
+    for (uint32_t i = parts->n; need > s->peak && i-- > first;) {
+        candidate c;
+        SW_TRY(lay_out(x, s, i, method, &c));
+        need = c.need;
+        if (need > best->need || (need == best->need && c.total >= best->total)) {
+            candidate_free(&c);
+            continue;
+        }
+        candidate_free(best);
+        *best = c;
     }
-    candidate_free(best);
-    *best = c;
     return SW_OK;
 }
 
