@@ -124,24 +124,11 @@ sw_status swi_documents_add(swi_documents *d, const int32_t *ids, const int32_t 
 /* ---- lines of JSON ----------------------------------------------------------------------- */
 
 typedef struct {
-    int32_t *at;
-    uint32_t n, room;
-    bool there;
-} numbers;
-
-typedef struct {
-    swi_documents *to;
     swi_source *source;
     size_t at, got;
     bool line_ends, file_ends; /* nothing comes any more */
-    uint64_t line;             /* from 1 on */
-    numbers ids, labels;       /* of this line */
     unsigned char window[WINDOW_BYTES];
 } lines;
-
-#define WAY_OUT                                                                                \
-    "each line must be {\"input_ids\": [...], \"labels\": [...]}, which ten lines of Python "  \
-    "make (the guide: documents of ids)"
 
 /* The rest of the line in the window, or in the next one. */
 static sw_status more_of_line(sw_json_in *in)
@@ -165,6 +152,57 @@ static sw_status more_of_line(sw_json_in *in)
     return SW_OK;
 }
 
+static sw_status read_lines(lines *r, swi_json_line *each, void *context)
+{
+    int c;
+    for (uint64_t line = 1; !r->file_ends; line++) {
+        sw_json_in in = {.more = more_of_line,
+                         .context = r,
+                         .path = swi_source_path(r->source),
+                         .of = "",
+                         .line = line};
+        r->line_ends = false;
+        SW_TRY(sw_json_peek(&in, &c));
+        if (c < 0) /* a blank one */
+            continue;
+        SW_TRY(each(&in, context));
+        SW_TRY(sw_json_peek(&in, &c));
+        if (c >= 0)
+            return sw_json_bad(&in, "a line must have one object, and nothing after it");
+    }
+    return SW_OK;
+}
+
+sw_status swi_json_lines(const char *path, size_t unpack_bytes, swi_json_line *each,
+                         void *context)
+{
+    lines *r;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof *r));
+    sw_status status = swi_source_open(&r->source, path, unpack_bytes);
+    if (status == SW_OK)
+        status = read_lines(r, each, context);
+    swi_source_close(r->source);
+    sw_heap_free(r, SW_HEAP_FILES, sizeof *r);
+    return status;
+}
+
+/* ---- ids --------------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t *at;
+    uint32_t n, room;
+    bool there;
+} numbers;
+
+typedef struct {
+    swi_documents *to;
+    numbers ids, labels; /* of this line */
+} reading;
+
+#define WAY_OUT                                                                                \
+    "each line must be {\"input_ids\": [...], \"labels\": [...]}, which ten lines of Python "  \
+    "make (the guide: documents of ids)"
+
 /* The digits of most numbers are whole in the window. */
 static bool take_digits(sw_json_in *in, int64_t *out)
 {
@@ -180,7 +218,7 @@ static bool take_digits(sw_json_in *in, int64_t *out)
     return true;
 }
 
-static sw_status bad_number(const sw_json_in *in, const lines *r, const char *key,
+static sw_status bad_number(const sw_json_in *in, const reading *r, const char *key,
                             const numbers *to, const sw_json_number *got)
 {
     char text[40];
@@ -190,14 +228,14 @@ static sw_status bad_number(const sw_json_in *in, const lines *r, const char *ke
     else
         snprintf(text, sizeof text, "%g", got->real);
     SW_FAIL(SW_FORMAT, "%s: line %llu: number %lu of %s must be an id, 0 to %lld%s (got %s)%s",
-            in->path, (unsigned long long)r->line, (unsigned long)to->n + 1, key,
+            in->path, (unsigned long long)in->line, (unsigned long)to->n + 1, key,
             (long long)r->to->n_ids - 1, to == &r->labels ? ", or -100" : "", text,
             r->to->n_ids < INT32_MAX
                 ? ": the model knows no others, so make the file with its own tokenizer"
                 : "");
 }
 
-static sw_status take_numbers(sw_json_in *in, lines *r, const char *key, numbers *to)
+static sw_status take_numbers(sw_json_in *in, reading *r, const char *key, numbers *to)
 {
     const bool labels = to == &r->labels;
     bool more;
@@ -239,7 +277,7 @@ static sw_status take_numbers(sw_json_in *in, lines *r, const char *key, numbers
 
 static sw_status take_member(sw_json_in *in, const char *key, void *context)
 {
-    lines *r = context;
+    reading *r = context;
     if (strcmp(key, "input_ids") == 0)
         return take_numbers(in, r, key, &r->ids);
     if (strcmp(key, "labels") == 0)
@@ -247,55 +285,38 @@ static sw_status take_member(sw_json_in *in, const char *key, void *context)
     return sw_json_skip(in);
 }
 
-static sw_status read_line(lines *r)
+static sw_status read_line(sw_json_in *in, void *context)
 {
-    const char *path = swi_source_path(r->source);
-    sw_json_in in = {.more = more_of_line,
-                     .context = r,
-                     .path = path,
-                     .of = "",
-                     .line = ++r->line,
-                     .python = true};
+    reading *r = context;
     int c;
-    r->line_ends = false;
+    in->python = true;
     r->ids.n = r->labels.n = 0;
     r->ids.there = r->labels.there = false;
-    SW_TRY(sw_json_peek(&in, &c));
-    if (c < 0) /* a blank one */
-        return SW_OK;
+    SW_TRY(sw_json_peek(in, &c));
     if (c != '{')
-        return sw_json_bad(&in, WAY_OUT);
-    SW_TRY(sw_json_get_object(&in, take_member, r));
-    SW_TRY(sw_json_peek(&in, &c));
-    if (c >= 0)
-        return sw_json_bad(&in, "nothing may follow the closing brace in its line");
+        return sw_json_bad(in, WAY_OUT);
+    SW_TRY(sw_json_get_object(in, take_member, r));
     if (r->ids.n == 0)
-        SW_FAIL(SW_FORMAT, "%s: line %llu: %s: %s", path, (unsigned long long)r->line,
+        SW_FAIL(SW_FORMAT, "%s: line %llu: %s: %s", in->path, (unsigned long long)in->line,
                 r->ids.there ? "input_ids is empty" : "there is no input_ids", WAY_OUT);
     if (r->labels.there && r->labels.n != r->ids.n)
         SW_FAIL(SW_FORMAT,
                 "%s: line %llu: labels must be as many as input_ids, -100 where a token does "
                 "not count (got %lu and %lu)",
-                path, (unsigned long long)r->line, (unsigned long)r->labels.n,
+                in->path, (unsigned long long)in->line, (unsigned long)r->labels.n,
                 (unsigned long)r->ids.n);
     return swi_documents_add(r->to, r->ids.at, r->labels.there ? r->labels.at : NULL, r->ids.n);
 }
 
 sw_status swi_documents_read(swi_documents *d, const char *path, size_t unpack_bytes)
 {
-    lines *r;
-    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(lines)));
-    r->to = d;
-    sw_status status = swi_source_open(&r->source, path, unpack_bytes);
-    while (status == SW_OK && !r->file_ends)
-        status = read_line(r);
+    reading r = {.to = d};
+    sw_status status = swi_json_lines(path, unpack_bytes, read_line, &r);
     if (status == SW_OK && d->n == 0 && d->info.passed_over == 0)
         status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: there is no document: %s",
-                              swi_source_path(r->source), WAY_OUT);
-    swi_source_close(r->source);
-    sw_heap_free(r->ids.at, SW_HEAP_FILES, r->ids.room * sizeof *r->ids.at);
-    sw_heap_free(r->labels.at, SW_HEAP_FILES, r->labels.room * sizeof *r->labels.at);
-    sw_heap_free(r, SW_HEAP_FILES, sizeof *r);
+                              path, WAY_OUT);
+    sw_heap_free(r.ids.at, SW_HEAP_FILES, r.ids.room * sizeof *r.ids.at);
+    sw_heap_free(r.labels.at, SW_HEAP_FILES, r.labels.room * sizeof *r.labels.at);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #ifndef SW_DOCUMENTS_H
 #define SW_DOCUMENTS_H
 
+#include "profiler/record/json_read.h"
 #include "runtime/stepwell.h"
 
 #define SWI_NOT_COUNTED (-100) /* the label of a token that does not count */
@@ -14,6 +15,12 @@ typedef struct {
     int64_t cut, cut_tokens; /* documents longer than the context, and what they lost */
     int64_t passed_over;     /* documents without a token that counts */
 } swi_documents_info;
+
+/* Read a file of JSON, a value in a line, also compressed (at most `unpack_bytes`; 0: a GiB):
+ * `each` takes the value of its line, whose number is in->line. Blank lines are passed over. */
+typedef sw_status swi_json_line(sw_json_in *in, void *context);
+SW_MUST_USE sw_status swi_json_lines(const char *path, size_t unpack_bytes, swi_json_line *each,
+                                     void *context);
 
 typedef struct swi_documents swi_documents;
 struct swi_reader_opts;

@@ -362,7 +362,7 @@ SW_TEST("what is wrong in a line is said with its place")
         {"{\"input_ids\": [1, 2], \"labels\": []}\n", "(got 0 and 2)"},
         {"{\"input_ids\": [1, 2], \"input_ids\": [3]}\n", "input_ids twice"},
         {"{\"labels\": [1, 2], \"labels\": [3]}\n", "labels twice"},
-        {"{\"input_ids\": [1, 2]} {\n", "line 1: column 23: nothing may follow"},
+        {"{\"input_ids\": [1, 2]} {\n", "line 1: column 23: a line must have one"},
         {"{\"input_ids\": [1, 2\n{\"input_ids\": [1, 2]}\n", "line 1: column 20: ']' was"},
         {"{\"input_ids\": [1, 2]", "line 1: column 21: '}' was expected"},
         {"{\"input_ids\": [1], \"labels\": [1]}\n", "no document has a token that counts (1 "},

@@ -58,7 +58,7 @@ static sw_status see(void *context, const int32_t *ids, const int32_t *labels, s
     if (++s->n == s->stop_at)
         return SW_STOPPED;
     for (size_t i = 0; i <= n; i++) {
-        const bool counts = i < n && labels[i] != CHAT_NOT_COUNTED;
+        const bool counts = i < n && labels[i] != SWI_NOT_COUNTED;
         size_t bytes;
         if (counts != counted)
             strcat(s->text, counts ? "[" : "]");
@@ -81,7 +81,7 @@ static sw_status read_text(seen *s, chat *c, const char *text)
     s->c = c;
     s->text[0] = '\0';
     s->n = 0;
-    return chat_read(c, path, see, s);
+    return chat_read(c, path, 0, see, s);
 }
 
 #define SAY(role, content) "{\"role\": \"" role "\", \"content\": " content "}"
@@ -311,7 +311,8 @@ SW_TEST("other shapes are refused, with file and line")
                                    bad[i].line)),
                 SW_FORMAT, bad[i].says);
         CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "talk.jsonl: line 3: column "));
-        CU_ASSERT_STRING_EQUAL(s->text, "[hello]\n--\n");
+        CU_ASSERT_EQUAL(strncmp(s->text, "[hello]\n--\n", 11), 0);
+        CU_ASSERT(s->text[11] == '\0' || i + 1 == sizeof bad / sizeof *bad); /* one was whole */
     }
     s->stop_at = 2;
     CU_ASSERT_EQUAL(
@@ -322,7 +323,7 @@ SW_TEST("other shapes are refused, with file and line")
     OK(read_text(s, c, "\n{\"text\": \"\"}\n"));
     CU_ASSERT_EQUAL(s->n, 0); /* not a token */
     OK(read_text(s, c, ""));
-    REFUSED(chat_read(c, sw_temp_path("no.jsonl"), see, s), SW_IO, "no.jsonl");
+    REFUSED(chat_read(c, sw_temp_path("no.jsonl"), 0, see, s), SW_IO, "no.jsonl");
     /* A line that ends where the bytes read at once do, which are 64 KiB. */
     for (int n = 65535; n <= 65538; n++) {
         const char *line = sw_textf("%*s\n", n - 1, "{\"text\": \"hello\"}");
@@ -349,7 +350,7 @@ static sw_status open_and_read(void *arg)
     chat *c;
     SW_TRY(chat_open(&c, folder, "qwen3"));
     seen s = {.c = c};
-    const sw_status status = chat_read(c, sw_temp_path("talk.jsonl"), see, &s);
+    const sw_status status = chat_read(c, sw_temp_path("talk.jsonl"), 0, see, &s);
     chat_close(c);
     return status;
 }

@@ -246,7 +246,7 @@ static sw_status read_chat(swi_documents *to, const char *path, const swi_reader
     SW_TRY(chat_open(&c, j->opts->settings.folder, j->opts->chat));
     if (!r.quiet && chat_name(c) != NULL)
         cli_note("%s: by the chat template %s", path, chat_name(c));
-    const sw_status status = chat_read(c, path, take_document, &r);
+    const sw_status status = chat_read(c, path, o->unpack_bytes, take_document, &r);
     chat_close(c);
     cli_progress("%s", "");
     return status;

@@ -2,7 +2,6 @@
  * where answers begin and end, and made ids once. */
 #include "tools/text/chat.h"
 #include "alloc/base/sys.h"
-#include "profiler/inspect/values.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/text_file.h"
@@ -338,7 +337,7 @@ int32_t chat_end(const chat *c)
 /* ---- reading a line -----------------------------------------------------------------------
  */
 
-static void begin_line(chat *c)
+static sw_status begin_line(chat *c)
 {
     c->texts.n = c->rendered.n = 0;
     c->n_messages = c->n_prompt = c->n_bounds = 0;
@@ -346,6 +345,7 @@ static void begin_line(chat *c)
     memset(c->part, 0, sizeof c->part);
     memset(c->has, 0, sizeof c->has);
     memset(c->is_text, 0, sizeof c->is_text);
+    return make_room(&c->texts, 0); /* where empty texts lie */
 }
 
 /* SW_FORMAT at this place, with a name of the file. */
@@ -762,7 +762,7 @@ static sw_status make_ids(chat *c)
     SW_TRY(sw_heap_reserve(&c->labels.at, SW_HEAP_DATASETS, &c->labels.cap, n,
                            sizeof *c->labels.at));
     for (uint32_t i = 0; i < n; i++)
-        c->labels.at[i] = c->has[TEXT] ? c->ids.at[i] : CHAT_NOT_COUNTED;
+        c->labels.at[i] = c->has[TEXT] ? c->ids.at[i] : SWI_NOT_COUNTED;
     for (uint32_t k = 0; k + 1 < c->n_bounds; k += 2)
         for (uint32_t i = c->tokens[k]; i < c->tokens[k + 1]; i++)
             c->labels.at[i] = c->ids.at[i];
@@ -771,7 +771,7 @@ static sw_status make_ids(chat *c)
 
 sw_status chat_prompt(chat *c, token_ids *ids, const char *text)
 {
-    begin_line(c);
+    SW_TRY(begin_line(c));
     SW_TRY(say(&c->texts, text));
     SW_TRY(
         sw_heap_reserve(&c->messages, SW_HEAP_FILES, &c->cap_messages, 1, sizeof *c->messages));
@@ -784,74 +784,33 @@ sw_status chat_prompt(chat *c, token_ids *ids, const char *text)
     return tokenizer_encode(c->t, ids, c->rendered.at, c->rendered.n, plain, NULL, NULL, 0);
 }
 
-/* Of the bytes that the file has at hand, a line ends before its newline. */
-static void cut_line(sw_json_in *in, const sw_json_in *file)
+typedef struct {
+    chat *c;
+    chat_each *each;
+    void *context;
+} reading;
+
+static sw_status take_line(sw_json_in *in, void *context)
 {
-    const unsigned char *end = memchr(file->text + in->at, '\n', file->bytes - in->at);
-    in->bytes = end != NULL ? (size_t)(end - file->text) : file->bytes;
+    const reading *r = context;
+    chat *c = r->c;
+    in->strict = true;
+    SW_TRY(begin_line(c));
+    SW_TRY(sw_json_get_object(in, read_line, c));
+    SW_TRY(render(c, in));
+    sw_status status = make_ids(c);
+    if (status == SW_OK && c->ids.n > 0)
+        status = r->each(r->context, c->ids.at, c->labels.at, c->ids.n);
+    if (status == SW_OK || status == SW_STOPPED)
+        return status;
+    char why[400];
+    snprintf(why, sizeof why, "%s", sw_last_error());
+    SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, in->line, why);
 }
 
-static sw_status more_of_line(sw_json_in *in)
+sw_status chat_read(chat *c, const char *path, size_t unpack_bytes, chat_each *each,
+                    void *context)
 {
-    sw_json_in *file = in->context;
-    if (in->bytes < file->bytes)
-        return SW_OK;
-    SW_TRY(file->more(file));
-    in->text = file->text;
-    in->before = file->before;
-    in->at = 0;
-    cut_line(in, file);
-    return SW_OK;
-}
-
-static sw_status read_lines(chat *c, sw_json_in *file, chat_each *each, void *context)
-{
-    sw_json_in in = *file;
-    in.more = more_of_line;
-    in.context = file;
-    in.strict = true;
-    cut_line(&in, file);
-    for (in.line = 1;; in.line++) {
-        int next;
-        SW_TRY(sw_json_peek(&in, &next));
-        if (next >= 0) {
-            begin_line(c);
-            SW_TRY(sw_json_get_object(&in, read_line, c));
-            SW_TRY(sw_json_peek(&in, &next));
-            if (next >= 0)
-                return sw_json_bad(&in, "a line must have one object, and nothing after it");
-            SW_TRY(render(c, &in));
-            sw_status status = make_ids(c);
-            if (status == SW_OK && c->ids.n > 0)
-                status = each(context, c->ids.at, c->labels.at, c->ids.n);
-            if (status == SW_STOPPED)
-                return status;
-            if (status != SW_OK) {
-                char why[400];
-                snprintf(why, sizeof why, "%s", sw_last_error());
-                SW_FAIL(status, "%s: line %" PRIu64 ": %s", in.path, in.line, why);
-            }
-        }
-        if (in.bytes == file->bytes)
-            return SW_OK;
-        in.at = in.bytes + 1;
-        in.line_began = in.before + in.at;
-        cut_line(&in, file);
-    }
-}
-
-sw_status chat_read(chat *c, const char *path, chat_each *each, void *context)
-{
-    byte_reader *r;
-    sw_json_in in;
-    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof *r));
-    sw_status status = byte_reader_open(r, path);
-    if (status == SW_OK) {
-        status = byte_reader_json(r, &in);
-        if (status == SW_OK)
-            status = read_lines(c, &in, each, context);
-        byte_reader_close(r);
-    }
-    sw_heap_free(r, SW_HEAP_FILES, sizeof *r);
-    return status;
+    reading r = {c, each, context};
+    return swi_json_lines(path, unpack_bytes, take_line, &r);
 }

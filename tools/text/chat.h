@@ -4,9 +4,8 @@
 #ifndef SW_CHAT_H
 #define SW_CHAT_H
 
+#include "runtime/data/documents.h"
 #include "tools/text/tokenizer.h"
-
-#define CHAT_NOT_COUNTED (-100) /* a label, as collators of Hugging Face have it */
 
 /* qwen2.5, qwen2.5-base (another system turn where a conversation has none), qwen3, smollm2,
  * llama3.2, chatml (no system turn of its own), and plain: texts as they are, an end token
@@ -31,11 +30,12 @@ int32_t chat_end(const chat *c);      /* the token that ends an answer; -1: none
 /* Add the ids of a turn of the user, and of the begin of an answer. */
 SW_MUST_USE sw_status chat_prompt(chat *c, token_ids *ids, const char *text);
 
-/* One conversation: n ids and their labels, which are the id or CHAT_NOT_COUNTED; they are
+/* One conversation: n ids and their labels, which are the id or SWI_NOT_COUNTED; they are
  * valid for the call. */
 typedef sw_status chat_each(void *context, const int32_t *ids, const int32_t *labels, size_t n);
 
-/* Read a file of JSON objects, one in a line, also compressed by gzip. Each has one of
+/* Read a file of JSON objects, one in a line, also compressed by gzip (at most unpack_bytes; 0:
+ * a GiB). Each has one of
  *
  *     messages               role and content each; answers and their end token count
  *     prompt and completion  both lists of messages, or both texts: the completion counts, and
@@ -45,6 +45,7 @@ typedef sw_status chat_each(void *context, const int32_t *ids, const int32_t *la
  * A content is a text, or a list of parts of text. Keys of other names are passed over; tools
  * and tool calls are refused. Messages of failures have file and line. The reading
  * ends where `each` does not return SW_OK, with that. */
-SW_MUST_USE sw_status chat_read(chat *c, const char *path, chat_each *each, void *context);
+SW_MUST_USE sw_status chat_read(chat *c, const char *path, size_t unpack_bytes, chat_each *each,
+                                void *context);
 
 #endif

@@ -66,16 +66,16 @@ static sw_status put_tokens(void *context, const int32_t *ids, const int32_t *la
         return put_json(p);
     }
     for (size_t i = 0; i < n && labels != NULL; i++)
-        counted += labels[i] != CHAT_NOT_COUNTED;
+        counted += labels[i] != SWI_NOT_COUNTED;
     if (labels != NULL)
         printf("%sconversation %llu: %zu tokens, %zu count (*)\n", p->n > 0 ? "\n" : "",
                (unsigned long long)p->n + 1, n, counted);
     p->n++;
     for (size_t i = 0; i < n; i++) {
         printf("%s%8d  ",
-               labels == NULL                  ? ""
-               : labels[i] != CHAT_NOT_COUNTED ? "* "
-                                               : "  ",
+               labels == NULL                 ? ""
+               : labels[i] != SWI_NOT_COUNTED ? "* "
+                                              : "  ",
                ids[i]);
         SW_TRY(put_text(p, ids[i]));
         sw_json_line(&p->json);
@@ -91,7 +91,7 @@ static sw_status put_all(printer *p)
     char *read = NULL;
     size_t bytes = o->text != NULL ? strlen(o->text) : 0;
     if (o->data != NULL)
-        return chat_read(p->c, o->data + strlen("chat:"), put_tokens, p);
+        return chat_read(p->c, o->data + strlen("chat:"), 0, put_tokens, p);
     if (o->file != NULL)
         SW_TRY(swi_text_load(&read, &bytes, o->file, "a text", (size_t)1 << 30));
     const char *text = read != NULL ? read : o->text;
