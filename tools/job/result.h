@@ -11,7 +11,7 @@ void result_json_begin(sw_json *json);
  * message. */
 int result_json_end(sw_json *json, int status);
 
-/* What was read of documents, of training and of testing; nothing of other data. */
+/* Figures of documents, of training and of testing; nothing for other data. */
 void result_put_documents(sw_json *json, const job *j);
 
 /* "batch": the one that runs; "batch_asked" too, where the data have fewer samples than
