@@ -41,11 +41,12 @@ static void turn(piece *p, int64_t at, int words, int64_t bytes, int64_t ahead)
             vf r[VW];
             for (int i = 0; i < VW; i++) {
                 const char *from = p->column[v * VW + i] + at + w * 4;
-                r[i] = vzero();
+                vf x = vzero();
                 if (left >= 4 * VW)
-                    r[i] = vload((const float *)(const void *)from);
+                    memcpy(&x, from, sizeof x);
                 else
-                    memcpy(&r[i], from, (size_t)left);
+                    memcpy(&x, from, (size_t)left);
+                r[i] = x;
                 if (w % LINE == 0)
                     __builtin_prefetch(from + ahead, 0, 3);
             }
