@@ -14,7 +14,7 @@ enum {
     LINE = 16   /* words of a cache line */
 };
 
-/* What B has, and its numbers in a word. */
+/* The type of B, and its numbers in a word. */
 enum { FULL, HALF, BYTES, NF4, KINDS };
 static const int in_word[KINDS] = {1, 2, 4, 8};
 
