@@ -143,18 +143,38 @@ SW_TEST("frozen weights in bf16 have the bits of float32 on a card, and near the
 {
     sw_plan_info plan[2], here[2];
     const double want = tuned_same_runs(NULL, SW_BF16, NULL, TUNED_TOKENS, here);
-    for (int half = 0; half < 2; half++) {
+    double loss[3];
+    for (int run = 0; run < 3; run++) {
+        const bool half = run == 1, kept = run == 2; /* in bf16; all of it kept in float32 */
         new_cards();
         const sw_exec_opts opts =
-            SW_OPTS(sw_exec_opts, .device = "cuda", .compute = half ? SW_BF16 : SW_F32);
-        const double loss = tuned_same_runs(&opts, SW_BF16, NULL, TUNED_TOKENS, plan);
-        SW_CHECK(fabs(loss - want) < (half ? 1e-2 : 1e-5), "the loss is %.9g, on the CPU %.9g",
-                 loss, want);
+            SW_OPTS(sw_exec_opts, .device = "cuda", .compute = run > 0 ? SW_BF16 : SW_F32);
+        loss[run] = tuned_same_runs(&opts, SW_BF16, kept ? "f32" : NULL, TUNED_TOKENS, plan);
+        SW_CHECK(fabs(loss[run] - want) < (half ? 1e-2 : 1e-5) &&
+                     (!kept || loss[run] == loss[0]),
+                 "run %d: the loss is %.9g, on the CPU %.9g", run, loss[run], want);
         /* In bf16 the masters are rounded there instead. */
         CU_ASSERT(half ? plan[1].arena_bytes <= plan[0].arena_bytes
                        : plan[1].arena_bytes > plan[0].arena_bytes);
         CU_ASSERT_EQUAL(plan[0].model_bytes - plan[1].model_bytes,
                         here[0].model_bytes - here[1].model_bytes);
+    }
+}
+
+SW_TEST("a card refuses weights in 8 and 4 bits by name, and the CPU may have them then")
+{
+    static const char *const words[] = {
+        "model coded: 'w' is i8: frozen weights of a card must be f32 or bf16",
+        "model coded: 'w' is nf4: frozen weights of a card must be f32 or bf16"};
+    for (int i = 0; i < 2; i++) {
+        sw_model *model;
+        new_cards();
+        OK(sw_model_create(&model, "coded"));
+        AFTER(sw_model_destroy, model);
+        (void)sw_param_new(model, "before", SW_F32, SW_SHAPE(3), "ones");
+        (void)sw_weights_new(model, "w", i == 0 ? SW_I8 : SW_NF4, SW_SHAPE(2, 64));
+        REFUSED(sw_model_ready(model, exec_on_card("cuda", NULL), 1), SW_UNSUPPORTED, words[i]);
+        OK(sw_model_ready(model, exec_on_card(NULL, NULL), 1));
     }
 }
 

@@ -408,6 +408,60 @@ SW_TEST("weights in 8 and 4 bits have the bits of their numbers")
             a_coded(s < 4 ? more[s] : sizes[s - 4], i < 2 ? SW_I8 : SW_NF4, i % 2 != 0);
 }
 
+/* Rows of a product that has many, by products of the first m, whose B is in each type. */
+static void few_rows(int64_t n, int64_t k, sw_dtype dtype)
+{
+    static const sw_par two = {2, run_reversed};
+    enum { MOST = 20, GAP = 3 };
+    const int64_t step = n + GAP;
+    const size_t all = (size_t)(n * k);
+    sw_stored w = {dtype, NULL, n, k};
+    float *x = numbers(all, 3), *b = take(all);
+    w.bytes = (unsigned char *)take((sw_stored_bytes(&w) + 3) / 4);
+    if (sw_is_stored(dtype))
+        sw_stored_encode(&w, 0, (int64_t)all, x);
+    for (size_t i = 0; i < all; i++)
+        b[i] = sw_is_stored(dtype) ? number_of(&w, (int64_t)i)
+               : dtype == SW_BF16  ? sw_bf16_widen(sw_bf16_round(x[i]))
+                                   : x[i];
+    sw_gemm g = {.a = numbers((size_t)(MOST * k), 5), .a_row = k, .a_col = 1, .n = n, .k = k};
+    g.b_row = 1, g.b_col = k, g.c_row = step;
+    const float *before = numbers((size_t)(MOST * step), 8), *bias = numbers((size_t)n, 7);
+    const float *stored = dtype == SW_BF16 ? laid(b, n, k, k, 1, true) : b;
+    float *want = take((size_t)(MOST * step)), *c = take((size_t)(MOST * step));
+    for (int run = 0; run < 4 * ((int)sw_cpu_isa() + 1); run++) {
+        g.accumulate = run % 4 == 1;
+        g.bias = run % 4 == 2 ? bias : NULL;
+        memcpy(want, before, (size_t)(MOST * step) * sizeof *want);
+        g.c = want, g.b = b, g.b_half = false, g.stored = NULL, g.m = MOST;
+        product(run / 4, &g, NULL, NULL);
+        g.c = c, g.b = stored, g.b_half = dtype == SW_BF16;
+        g.stored = sw_is_stored(dtype) ? &w : NULL;
+        for (g.m = 1; g.m <= 10; g.m++) {
+            memcpy(c, before, (size_t)(MOST * step) * sizeof *c);
+            product(run / 4, &g, NULL, run % 4 == 0 ? NULL : run % 4 == 3 ? &two : &reversed);
+            bool same = memcmp(c + g.m * step, before + g.m * step,
+                               (size_t)((MOST - g.m) * step) * sizeof *c) == 0;
+            for (int64_t i = 0; i < g.m; i++)
+                same &= memcmp(c + i * step, want + i * step, (size_t)n * sizeof *c) == 0 &&
+                        memcmp(c + i * step + n, before + i * step + n, GAP * sizeof *c) == 0;
+            SW_CHECK(same, "%ldx%ldx%ld type %d run %d: other bits", (long)g.m, (long)n,
+                     (long)k, (int)dtype, run);
+        }
+    }
+    give_all();
+}
+
+SW_TEST("an element has the same bits with few rows and many, whatever the weight's type")
+{
+    static const int64_t n[] = {1, 7, 33, 64, 130, 400}, k[] = {1, 3, 64, 66, 100, 257, 640};
+    static const sw_dtype dtypes[] = {SW_F32, SW_BF16, SW_I8, SW_NF4};
+    for (int i = 0; i < 6; i++)
+        for (int e = 0; e < 7; e++)
+            for (int d = 0; d < (k[e] % SW_NF4_BLOCK == 0 ? 4 : 3); d++)
+                few_rows(n[i], k[e], dtypes[d]);
+}
+
 /* Codes of the values, of the middles between them, and of what is no number. */
 SW_TEST("4 bits are the nearest value, and a NaN is one of its group alone")
 {

@@ -33,13 +33,13 @@ SW_TEST("stored weights have the bits and the arena of the same numbers in float
     CU_ASSERT(stored_bytes(SW_NF4) < stored_bytes(SW_F32) / 7);
     for (int i = 0; i < 3; i++)
         for (int threads = 1; threads < 3; threads++)
-            for (int k = 0; k < 9; k++) {
+            for (int k = 0; k < 12; k++) {
                 sw_plan_info plan[2];
-                const sw_dtype kind = kinds[k / 3];
+                const sw_dtype kind = kinds[k / 4];
                 if (i == 1 && sw_cpu_isa() < SW_ISA_AVX2)
                     continue;
                 (void)tuned_same_runs(&SW_OPTS(sw_exec_opts, .isa = isa[i], .threads = threads),
-                                      kind, NULL, (int64_t[]){1, 37, TUNED_TOKENS}[k % 3],
+                                      kind, NULL, (int64_t[]){1, 7, 37, TUNED_TOKENS}[k % 4],
                                       plan);
                 CU_ASSERT_EQUAL(plan[0].arena_bytes, plan[1].arena_bytes);
                 CU_ASSERT_EQUAL(plan[0].model_bytes - plan[1].model_bytes,

@@ -71,6 +71,8 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
 #define swi_gemm SW_KERNEL(dense, gemm)
 #define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
 #define swi_gemm_small SW_ISA_FN(swi_gemm_small)
+#define swi_gemm_is_few SW_ISA_FN(swi_gemm_is_few)
+#define swi_gemm_few SW_ISA_FN(swi_gemm_few)
 #define swi_gemm_pack_strips SW_ISA_FN(swi_gemm_pack_strips)
 #define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
 #define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
@@ -86,6 +88,9 @@ void swi_stored_run(float *to, const sw_stored *w, int64_t first, int64_t n);
 /* The same for what is small enough, in at most `threads` parts (gemm_small.c). */
 bool swi_gemm_is_small(const sw_gemm *g);
 void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);
+/* The same for few rows (gemm_few.c). */
+bool swi_gemm_is_few(const sw_gemm *g);
+void swi_gemm_few(const sw_gemm *g, int threads, const sw_par *par);
 /* The same with A in strips, the one from row i on at strips + i * k: [k][swi_strip_rows(m -
  * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at.
  *

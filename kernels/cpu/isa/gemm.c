@@ -664,6 +664,10 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         swi_gemm_small(g, threads, par);
         return;
     }
+    if (swi_gemm_is_few(g)) {
+        swi_gemm_few(g, threads, par);
+        return;
+    }
     if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half)) {
         run_region(&job, threads, par);
         return;

@@ -312,7 +312,12 @@ void swi_stored_run(float *to, const sw_stored *w, int64_t first, int64_t n)
             float value[16];
             for (int c = 0; c < 16; c++)
                 value[c] = sw_nf4_value[c] * scale;
-            for (int64_t c = i; c < next; c++)
+            int64_t c = i;
+            for (; c % 2 == 0 && c + 2 <= next; c += 2) {
+                to[c - i] = value[w->bytes[c / 2] >> 4];
+                to[c - i + 1] = value[w->bytes[c / 2] & 15];
+            }
+            for (; c < next; c++)
                 to[c - i] = value[w->bytes[c / 2] >> (c % 2 == 0 ? 4 : 0) & 15];
         }
         to += next - i;

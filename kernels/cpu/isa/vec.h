@@ -95,6 +95,15 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(v));
 }
+/* The eight numbers whose codes of 4 bits a lane has, the upper half of each byte first. */
+SW_VEC_FN void vlookup(vf to[8], vf codes, const float of[16])
+{
+    SW_UNROLL
+    for (int u = 0; u < 8; u++)
+        to[u] = _mm512_permutexvar_ps(
+            _mm512_srli_epi32(_mm512_castps_si512(codes), u / 2 * 8 + (u % 2 == 0 ? 4 : 0)),
+            _mm512_loadu_ps(of));
+}
 /* Bit `bit` of each lane, lane 0 lowest; and lanes from such bits. */
 SW_VEC_FN uint32_t vibits(vi v, int bit)
 {
@@ -163,6 +172,38 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
         _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(w, w));
 }
+/* Byte by byte: four codes, of four lanes each, become those bytes of their numbers. */
+SW_VEC_FN void vlookup(vf to[8], vf codes, const float of[16])
+{
+    const __m128i gather = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m256i turn = _mm256_broadcastsi128_si256(gather), low = _mm256_set1_epi8(15);
+    const vi x = _mm256_shuffle_epi8(_mm256_castps_si256(codes), turn);
+    __m128i t[4];
+    SW_UNROLL
+    for (int i = 0; i < 4; i++)
+        t[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(of + 4 * i)),
+                                gather);
+    const __m128i a = _mm_unpacklo_epi32(t[0], t[1]), b = _mm_unpacklo_epi32(t[2], t[3]);
+    const __m128i c = _mm_unpackhi_epi32(t[0], t[1]), d = _mm_unpackhi_epi32(t[2], t[3]);
+    const vi byte[4] = {_mm256_broadcastsi128_si256(_mm_unpacklo_epi64(a, b)),
+                        _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(a, b)),
+                        _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(c, d)),
+                        _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(c, d))};
+    SW_UNROLL
+    for (int u = 0; u < 2; u++) {
+        const vi code = _mm256_and_si256(u == 0 ? _mm256_srli_epi32(x, 4) : x, low);
+        vi p[4];
+        SW_UNROLL
+        for (int i = 0; i < 4; i++)
+            p[i] = _mm256_shuffle_epi8(byte[i], code);
+        const vi r = _mm256_unpacklo_epi8(p[0], p[1]), s = _mm256_unpackhi_epi8(p[0], p[1]);
+        const vi v = _mm256_unpacklo_epi8(p[2], p[3]), w = _mm256_unpackhi_epi8(p[2], p[3]);
+        to[u] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(r, v));
+        to[2 + u] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(r, v));
+        to[4 + u] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(s, w));
+        to[6 + u] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(s, w));
+    }
+}
 SW_VEC_FN uint32_t vibits(vi v, int bit)
 {
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(v, 31 - bit)));
@@ -228,7 +269,13 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
     for (int i = 0; i < 4; i++)
         p[i] = (uint8_t)v[i];
 }
-
+SW_VEC_FN void vlookup(vf to[8], vf codes, const float of[16])
+{
+    for (int u = 0; u < 8; u++) {
+        const vi x = (vi)codes >> (u / 2 * 8 + (u % 2 == 0 ? 4 : 0)) & 15;
+        to[u] = (vf){of[x[0]], of[x[1]], of[x[2]], of[x[3]]};
+    }
+}
 SW_VEC_FN uint32_t vibits(vi v, int bit)
 {
     uint32_t bits = 0;
