@@ -432,8 +432,11 @@ int tool_train(int argc, char **argv)
         status = show_summary(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);
-    else if (status == CLI_NO_FIT)
+    else if (status == CLI_NO_FIT) {
         train_record_refusal(&t);
+        if (t.job.exec != NULL)
+            plan_trade_hint(&t.job);
+    }
     job_ranks_profile(t.job.ranks, t.profile, true);
     const int all = job_ranks_close(t.job.ranks, t.agreed, t.alike ? CLI_DONE : status);
     t.job.ranks = NULL;
