@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-    EFFORT = 10000, /* ops in plans beyond the answer */
-    AGAIN = 10,     /* how many plans one takes in which ops run again */
-    BEYOND = 64     /* values that are planned after the answer, at most */
+    EFFORT = 5000, /* ops in plans beyond the answer */
+    AGAIN = 10,    /* how many plans one takes in which ops run again */
+    BEYOND = 64    /* values that are planned after the answer, at most */
 };
 
 const char *const plan_over_words[] = {"batch", "context", "layers", "width", "lora", NULL};
@@ -276,7 +276,7 @@ static int64_t guess(plan_trade *t, const plan_point *best, const plan_point *ne
     const bool bounded = isfinite(t->most_more) && !t->plain;
     double x = 0.0;
     if (best == NULL && next == NULL)
-        x = 1.0;
+        x = t->over == PLAN_CONTEXT ? 16.0 : 1.0; /* some data have no shorter rows */
     else if (next == NULL && t->plain)
         x = by_bytes(t, best, low);
     else if (next == NULL) {
@@ -383,17 +383,22 @@ static void go_on(plan_trade *t, double most_more)
     t->most_more = most_more;
 }
 
-/* At most PLAN_CURVE values from 1 to the largest that fits, a third of them where nothing runs
- * again: those that were planned, as far as they lie well. */
+/* At most PLAN_CURVE values from 1 to the largest that fits, in even steps of their logarithms
+ * up to the last where nothing runs again, and from there: those that were planned, as far as
+ * they lie well. */
 static int draw_up(plan_trade *t, int64_t plain, int64_t last)
 {
-    enum { BELOW = 4 };
     int64_t before = 0;
+    int below = PLAN_CURVE;
+    if (plain < last)
+        below = (int)(PLAN_CURVE * log(1.0 + (double)plain) / log(1.0 + (double)last));
+    below = below < 2 ? 2 : below;
     for (int i = 0; i < PLAN_CURVE; i++) {
-        const double low = i < BELOW ? 1.0 : (double)plain,
-                     high = (double)(i < BELOW ? plain : last);
-        const double share = i < BELOW ? (double)i / (BELOW - 1)
-                                       : (double)(i - BELOW + 1) / (PLAN_CURVE - BELOW);
+        const bool is_below = i < below;
+        const double low = is_below ? 1.0 : (double)plain,
+                     high = (double)(is_below ? plain : last);
+        const double share =
+            is_below ? (double)i / (below - 1) : (double)(i - below + 1) / (PLAN_CURVE - below);
         const double at = low * pow(high / low, share), near = pow(high / low, 0.05);
         int64_t units = (int64_t)(at + 0.5);
         for (int k = 0; k < t->n; k++) {
