@@ -27,7 +27,8 @@ typedef enum {
     CLI_SWITCH,   /* int, 1 where it is given; no value */
     CLI_COUNT,    /* int64_t in min..max */
     CLI_REAL,     /* double that a float can hold, at least min */
-    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */
+    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB; SIZE_MAX for the word of
+                     `words`, "auto", where it has one */
     CLI_WORD,     /* const char *, not empty, one of `words` where they are given */
     CLI_OPTIONAL, /* const char *: the value, "" where the option is given without one. It is
                      "--x=V", or the next argument where that does not begin with "-" */

@@ -78,6 +78,7 @@ typedef struct {
     double most_more;    /* per cent; HUGE_VAL: whatever it costs */
     int64_t unit, most;  /* values are multiples of it: at most so many */
     bool plain, reload;  /* no op runs again; each value has data of its own */
+    bool quick;          /* the answer need not be the largest: effort is bounded */
     job_opts options[2]; /* of two jobs: the best, and the one that is looked at */
     job job[2];
     bool own[2]; /* data */

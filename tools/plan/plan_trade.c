@@ -308,7 +308,7 @@ static int narrow(plan_trade *t)
         const plan_point *best = best_of(t), *next = next_of(t, best);
         const int64_t low = best != NULL ? best->value / t->unit : 0;
         const int64_t high = next != NULL ? next->value / t->unit : t->most + 1;
-        if (high - low <= 1)
+        if (high - low <= 1 || (t->quick && t->effort > 2 * EFFORT))
             return CLI_GO;
         CLI_TRY(look(t, guess(t, best, next, low, high)));
     }
@@ -365,7 +365,8 @@ static int search(plan_trade *t)
     bool done = false;
     while (!done) {
         CLI_TRY(narrow(t));
-        CLI_TRY(look_beyond(t));
+        if (!t->quick)
+            CLI_TRY(look_beyond(t));
         CLI_TRY(finish(t, &done));
     }
     return CLI_GO;
@@ -610,14 +611,14 @@ void plan_trade_print(const plan_trade *t)
 
 void plan_trade_hint(job *from)
 {
-    enum { CLOSELY = 150, AT_ALL = 1000 }; /* ops: a search plans some thirty values */
+    enum { CLOSELY = 300, AT_ALL = 1000 }; /* ops: a search plans some ten values */
     const job_opts *o = from->opts;
     const job_program *main = job_main(from);
-    plan_trade t = SW_INIT(.from = from, .fit_bytes = o->budget_bytes);
+    plan_trade t = SW_INIT(.from = from, .fit_bytes = o->budget_bytes, .quick = true);
     const bool context = o->kind->takes[TOOL_CONTEXT] != NULL;
     const int64_t asked = context ? o->settings.context : from->batch;
     const size_t sets = from->train.info.bytes + from->test.info.bytes;
-    const uint32_t ops = main->plan.n_ops;
+    const uint32_t ops = main->plan.n_ops - main->plan.n_repeats;
     if (o->budget_bytes == 0 || o->method != JOB_BACKPROP || o->immediate || from->shards > 0 ||
         ops == 0 || ops > AT_ALL || asked < 2 || (context && sets > (size_t)1 << 24))
         return;
@@ -627,9 +628,11 @@ void plan_trade_hint(job *from)
     const size_t needed = job_needed_bytes(from, &main->plan);
     const plan_point *best =
         search_all(&t, false) == CLI_GO && needed > t.fit_bytes ? best_of(&t) : NULL;
+    char time[40] = "without more time";
+    if (best != NULL && best->more > 0.0)
+        snprintf(time, sizeof time, "at %.2f %% more time", best->more);
     if (best != NULL)
-        cli_note("a %s of %lld needs %zu bytes; %lld would fit at %.2f %% more time",
-                 plan_over_words[t.over], (long long)asked, needed, (long long)best->value,
-                 best->more);
+        cli_note("a %s of %lld needs %zu bytes; %lld would fit %s", plan_over_words[t.over],
+                 (long long)asked, needed, (long long)best->value, time);
     plan_trade_close(&t);
 }
