@@ -110,7 +110,7 @@ def overhead():
         check(x["total_bytes"] <= fit["best"]["total_bytes"] <= size and abs(fit["best"]["more_time_percent"] - more_of(x)) < 1e-9, fit)
         if x["largest_batch"] == best:
             check(abs(cost[best] - fit["best"]["more_time_percent"]) < 1e-9, words, cost[best], fit)
-        # What is said to be excluded: no plan of it will do.
+        # A size that is said to be excluded: no plan of it will do.
         after = fit["next"]
         if after and after["excluded"] and after["batch"] in cost:
             check(cost[after["batch"]] > most, words, after, cost[after["batch"]])

@@ -130,7 +130,7 @@ void cli_no_usage(bool none);
 /* Keep what cli_error would print: another process may have the same to say, and end this one.
  * Without: print what was kept. Returns whether there was something. */
 bool cli_keep_errors(bool keep);
-void cli_forget_errors(void); /* that were kept; from now on they are printed */
+void cli_forget_errors(void); /* that were kept so far */
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
  * Returns `status`. */
 sw_status cli_saved(sw_status status);

@@ -197,7 +197,7 @@ bool cli_keep_errors(bool keep)
 
 void cli_forget_errors(void)
 {
-    kept = keeps = false;
+    kept = false;
 }
 
 void cli_no_usage(bool none)

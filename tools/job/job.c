@@ -851,7 +851,7 @@ int job_take_budget(job_opts *o)
         return cli_error(CLI_USAGE,
                          "--memory-budget auto: what is left is not known (%s): give a size",
                          m.limit_unknown);
-    o->budget_bytes = m.left / 16 * 15 + 1; /* not 0, which is none */
+    o->budget_bytes = m.left / 16 * 15 + 1; /* 0 would be no budget */
     cli_note("--memory-budget auto is %zu bytes, 15/16 of the %zu that %s leaves",
              o->budget_bytes, m.left, m.group ? "the control group" : "this machine");
     return CLI_GO;

@@ -5,7 +5,7 @@
 #include "tools/plan/plan_search.h"
 #include "tools/job/result.h"
 
-/* What --over varies. */
+/* The options that --over names. */
 typedef enum { PLAN_BATCH, PLAN_CONTEXT, PLAN_LAYERS, PLAN_WIDTH, PLAN_LORA } plan_over;
 extern const char *const plan_over_words[];
 
@@ -102,8 +102,9 @@ int plan_trade_find(const plan_opts *opts, job *from, plan_trade *out);
 void plan_trade_close(plan_trade *trade);
 void plan_trade_put(sw_json *json, const plan_trade *trade);
 void plan_trade_print(const plan_trade *trade);
-/* A job was refused for its budget: a note of what would fit, where a search is quick. */
-void plan_trade_hint(job *refused);
+/* job_open; one that is refused for its budget gets a message of what would fit,
+ * where a search is quick. */
+int plan_trade_open(job *j);
 
 /* A row for each method, on standard output. The exit status. */
 int plan_methods(const plan_opts *opts, job *j);

@@ -11,6 +11,8 @@
  *
  * While values are searched, the program that speaks for the job is planned; the others of a
  * job are smaller, and those of the answer are planned in the end. */
+#include "alloc/base/mem.h"
+#include "alloc/base/message.h"
 #include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include <math.h>
@@ -175,15 +177,14 @@ static int make(plan_trade *t, int slot, bool *refused)
         if (status == CLI_GO)
             status = job_load(j, true);
         *refused = status == CLI_USAGE || status == CLI_DAMAGED;
-        if (*refused)
-            cli_forget_errors();
-        else
-            (void)cli_keep_errors(false);
         if (*refused) {
-            const char *line = strstr(cli_last_line(), ": ");
-            snprintf(t->why, sizeof t->why, "%s", line != NULL ? line + 2 : cli_last_line());
-            return CLI_GO;
+            snprintf(t->why, sizeof t->why, "%s", cli_last_line());
+            cli_forget_errors();
         }
+        if (!t->quick)
+            (void)cli_keep_errors(false);
+        if (*refused)
+            return CLI_GO;
         CLI_TRY(status);
     }
     const sw_status status = job_make(j);
@@ -268,7 +269,7 @@ static double by_bytes(const plan_trade *t, const plan_point *p, int64_t units)
                : 0.0;
 }
 
-/* What to plan next between two values, low that will do and high that will not; t->most + 1
+/* The value to plan next, between two, low that will do and high that will not; t->most + 1
  * where none is known. */
 static int64_t guess(plan_trade *t, const plan_point *best, const plan_point *next, int64_t low,
                      int64_t high)
@@ -308,7 +309,7 @@ static int narrow(plan_trade *t)
         const plan_point *best = best_of(t), *next = next_of(t, best);
         const int64_t low = best != NULL ? best->value / t->unit : 0;
         const int64_t high = next != NULL ? next->value / t->unit : t->most + 1;
-        if (high - low <= 1 || (t->quick && t->effort > 2 * EFFORT))
+        if (high - low <= 1 || (t->quick && (t->effort > 2 * EFFORT || cli_interrupted())))
             return CLI_GO;
         CLI_TRY(look(t, guess(t, best, next, low, high)));
     }
@@ -609,30 +610,51 @@ void plan_trade_print(const plan_trade *t)
 
 /* ---- of train ---------------------------------------------------------------------------- */
 
-void plan_trade_hint(job *from)
+/* "; a batch of 512 needs 1,234 bytes; 25 would fit without more time", or "". */
+static void find_hint(job *from, char *to, size_t bytes)
 {
     enum { CLOSELY = 300, AT_ALL = 1000 }; /* ops: a search plans some ten values */
     const job_opts *o = from->opts;
     const job_program *main = job_main(from);
-    plan_trade t = SW_INIT(.from = from, .fit_bytes = o->budget_bytes, .quick = true);
     const bool context = o->kind->takes[TOOL_CONTEXT] != NULL;
     const int64_t asked = context ? o->settings.context : from->batch;
     const size_t sets = from->train.info.bytes + from->test.info.bytes;
-    const uint32_t ops = main->plan.n_ops - main->plan.n_repeats;
-    if (o->budget_bytes == 0 || o->method != JOB_BACKPROP || o->immediate || from->shards > 0 ||
-        ops == 0 || ops > AT_ALL || asked < 2 || (context && sets > (size_t)1 << 24))
-        return;
-    t.over = context ? PLAN_CONTEXT : PLAN_BATCH;
-    t.most = asked - 1;
-    t.most_more = ops <= CLOSELY && o->exec.no_recompute == 0 ? HUGE_VAL : 0.0;
     const size_t needed = job_needed_bytes(from, &main->plan);
-    const plan_point *best =
-        search_all(&t, false) == CLI_GO && needed > t.fit_bytes ? best_of(&t) : NULL;
+    const uint32_t ops = main->plan.n_ops - main->plan.n_repeats;
     char time[40] = "without more time";
+    plan_trade *t;
+    if (o->budget_bytes == 0 || needed <= o->budget_bytes || o->method != JOB_BACKPROP ||
+        o->immediate || from->shards > 0 || ops == 0 || ops > AT_ALL || asked < 2 ||
+        (context && sets > (size_t)1 << 24))
+        return;
+    if (sw_heap_alloc(&t, SW_HEAP_FILES, sizeof *t) != SW_OK)
+        return;
+    *t = (plan_trade)SW_INIT(.from = from, .fit_bytes = o->budget_bytes, .quick = true,
+                             .most = asked - 1, .over = context ? PLAN_CONTEXT : PLAN_BATCH,
+                             .most_more =
+                                 ops <= CLOSELY && o->exec.no_recompute == 0 ? HUGE_VAL : 0.0);
+    const plan_point *best = search_all(t, false) == CLI_GO ? best_of(t) : NULL;
     if (best != NULL && best->more > 0.0)
         snprintf(time, sizeof time, "at %.2f %% more time", best->more);
     if (best != NULL)
-        cli_note("a %s of %lld needs %zu bytes; %lld would fit %s", plan_over_words[t.over],
-                 (long long)asked, needed, (long long)best->value, time);
-    plan_trade_close(&t);
+        (void)sw_message(to, bytes, "; a %s of %lld needs %zu bytes; %lld would fit %s",
+                         plan_over_words[t->over], (long long)asked, needed,
+                         (long long)best->value, time);
+    plan_trade_close(t);
+    sw_heap_free(t, SW_HEAP_FILES, sizeof *t);
+}
+
+int plan_trade_open(job *j)
+{
+    char line[4096], hint[200] = "";
+    (void)cli_keep_errors(true);
+    const int status = job_open(j);
+    if (status == CLI_NO_FIT && j->exec != NULL) {
+        snprintf(line, sizeof line, "%s", cli_last_line());
+        find_hint(j, hint, sizeof hint);
+        cli_forget_errors();
+        (void)cli_error(status, "%s%s", line, hint);
+    }
+    (void)cli_keep_errors(false);
+    return status;
 }

@@ -284,7 +284,7 @@ static int prepare(train *t)
     CLI_TRY(train_ranks_normal(t));
     CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);
-    CLI_TRY(job_open(&t->job));
+    CLI_TRY(t->job.ranks == NULL ? plan_trade_open(&t->job) : job_open(&t->job));
     if (t->opts.job.kind->tell != NULL && !t->opts.quiet)
         tell_beginning(t);
     CLI_TRY(job_check_machine(&t->job, t->opts.witness));
@@ -432,11 +432,8 @@ int tool_train(int argc, char **argv)
         status = show_summary(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);
-    else if (status == CLI_NO_FIT) {
+    else if (status == CLI_NO_FIT)
         train_record_refusal(&t);
-        if (t.job.exec != NULL)
-            plan_trade_hint(&t.job);
-    }
     job_ranks_profile(t.job.ranks, t.profile, true);
     const int all = job_ranks_close(t.job.ranks, t.agreed, t.alike ? CLI_DONE : status);
     t.job.ranks = NULL;
