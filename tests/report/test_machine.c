@@ -100,3 +100,31 @@ SW_TEST("a limit that is a folder is unknown")
     CU_ASSERT(machine_memory(root, &m) == SW_OK && m.bytes == 50000000);
     CU_ASSERT(strstr(m.limit_unknown, "/a/memory.max: Is a directory") != NULL);
 }
+
+/* A group's use counts without the files that it would give up; a use that is not there is not
+ * known. */
+SW_TEST("what is left is the least of the machine and its groups")
+{
+    machine m;
+    char *root = sw_temp_path("left");
+    (void)mkdir(root, 0700);
+    CU_ASSERT(machine_left(root, &m) == SW_OK &&
+              strstr(m.limit_unknown, "/proc/meminfo: ") != NULL);
+    put_below(root, "/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n");
+    CU_ASSERT(machine_left(root, &m) == SW_OK && m.limit_unknown[0] == '\0');
+    CU_ASSERT(m.left == 5000 * 1024 && !m.group);
+    put_below(root, "/proc/self/cgroup", "0::/a\n3:memory:/c\n");
+    put_below(root, "/sys/fs/cgroup/a/memory.max", "4000000\n");
+    CU_ASSERT(machine_left(root, &m) == SW_OK &&
+              strstr(m.limit_unknown, "/a/memory.current: no number") != NULL);
+    put_below(root, "/sys/fs/cgroup/a/memory.current", "1500000\n");
+    CU_ASSERT(machine_left(root, &m) == SW_OK &&
+              strstr(m.limit_unknown, "memory.stat: no number after inactive_file") != NULL);
+    put_below(root, "/sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 500000\n");
+    CU_ASSERT(machine_left(root, &m) == SW_OK && m.limit_unknown[0] == '\0');
+    CU_ASSERT(m.left == 3000000 && m.group && m.bytes == 4000000);
+    put_below(root, "/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2000000\n");
+    put_below(root, "/sys/fs/cgroup/memory/c/memory.usage_in_bytes", "2500000\n");
+    put_below(root, "/sys/fs/cgroup/memory/c/memory.stat", "total_inactive_file 100000\n");
+    CU_ASSERT(machine_left(root, &m) == SW_OK && m.left == 0 && m.bytes == 2000000);
+}

@@ -2,9 +2,11 @@
 """stepwell plan: the table of several batches, the largest batch that fits, the picture."""
 import random
 import re
+import signal
+import time
 import xml.etree.ElementTree
 
-from frame import FULL, check, get, main, pairs, run, said, test
+from frame import FULL, Run, check, get, main, pairs, put, run, said, test
 
 PHASES = ("data", "forward", "loss", "backward", "step")
 
@@ -79,6 +81,94 @@ def least():
         for less in (1, 64, 4096, 16384, 32768, 36864, 65536):
             err = run(f"{words} {needed - less}", 4).err
             check(f"does not fit: {needed:,} bytes" in err, shape, needed, less, err)
+
+
+TEXT = "--model gpt --data text:text --layers "
+MLP = "--synthetic-n 500 --model mlp --hidden "
+SWISH = "--synthetic-n 500 --model swishnet --layers "
+NETS = (TEXT + "2 --width 64 --heads 4 --context 64 --optimizer sgd", MLP + "512,512,512,512 --optimizer sgd",
+        MLP + "64,32,64,32,64 --activation swish", MLP + "900,30,900,30 --activation swish-naive --dropout 0.2",
+        SWISH + "4 --width 256 --activation mish", MLP + "2000 --update after",
+        TEXT + "4 --width 32 --heads 2 --context 32", TEXT + "6 --width 16 --heads 1 --context 16 --clip 1",
+        TEXT + "3 --width 48 --heads 3 --context 20 --precision bf16", TEXT + "1 --width 128 --heads 2 --context 64",
+        "--synthetic-n 500", "--synthetic-n 500 --optimizer sgd --clip 1", "--synthetic-n 500 --activation gelu --dropout 0.1",
+        "--synthetic-n 500 --no-rebuild", "--synthetic-n 500 --activation mish --no-strips", SWISH + "6 --width 128 --optimizer sgd",
+        SWISH + "10 --width 64 --activation tanh --no-rebuild", MLP + "300,200,100 --no-tiles --accumulate 2",
+        TEXT + "2 --width 32 --heads 2 --context 128 --no-chunks", "--synthetic-n 500 --model resnet9 --optimizer sgd")
+
+
+def more_of(plan):
+    r = plan["recompute"]
+    return 100 * r["budget_cost"] / (r["cost"] - r["budget_cost"]) if r else 0.0
+
+
+@test("the answer at an overhead is the largest of all batches from 1 to 64")
+def overhead():
+    """Each batch is planned alone under the budget. Costs fall with the batch at some places, as the last line knows."""
+    put("text", "the quick brown fox jumps over it; " * 1200)
+    dice, falls = random.Random(1), 0
+    for words in NETS[:20 if FULL else 6]:
+        size = most_of(said(f"plan --json {words} --batch {dice.randint(8, 30)}"))
+        most = dice.choice((2, 5, 10, 20, 40))
+        cost = {}
+        for batch in range(1, 65):
+            done = run(f"plan --json {words} --memory-budget {size} --batch {batch}", None)
+            check(done.status in (0, 4), done)
+            if done.status == 0:
+                cost[batch] = more_of(done.json)
+        best = max(batch for batch in cost if cost[batch] <= most)
+        x = said(f"plan --json {words} --fit {size} --overhead {most}%")
+        check(x["largest_batch"] == best or x["largest_batch"] > 64, words, size, most, best, x["fit"])
+        fit, costs = x["fit"], list(cost.values())
+        falls += sum(a > b + 1e-9 for a, b in zip(costs, costs[1:]))
+        check(x["total_bytes"] <= fit["best"]["total_bytes"] <= size and abs(fit["best"]["more_time_percent"] - more_of(x)) < 1e-9, fit)
+        if x["largest_batch"] == best:
+            check(abs(cost[best] - fit["best"]["more_time_percent"]) < 1e-9, words, cost[best], fit)
+        # A size that is said to be excluded: no plan of it will do.
+        after = fit["next"]
+        if after and after["excluded"] and after["batch"] in cost:
+            check(cost[after["batch"]] > most, words, after, cost[after["batch"]])
+    assert falls > 0 or not FULL
+
+
+def rows_of(text):
+    """The table: value, total_bytes, more time."""
+    for line in text.splitlines():
+        found = re.match(r" *([\d,]+) +([\d,]+) +([\d.]+) % +[\d.]+ .?s$", line)
+        if found:
+            yield int(found[1].replace(",", "")), int(found[2].replace(",", "")), found[3]
+
+
+@test("a curve has at most 12 points, and table, JSON and picture have the same")
+def curve():
+    put("text", "the quick brown fox jumps over it; " * 1200)
+    for words, over, unit in (("--model mlp --fit 3MiB", "batch", "sample_ns"),
+                              (TEXT + "2 --width 32 --heads 2 --batch 4 --fit 4MiB --over context", "context", "id_ns"),
+                              ("--model swishnet --layers 3 --batch 8 --fit 1MiB --over width --overhead 5", "width", "sample_ns"),
+                              (TEXT + "2 --heads 4 --batch 4 --context 32 --fit 4MiB --over width", "width", "sample_ns")):
+        x = said(f"plan --json --curve {words}")
+        points = x["fit"]["curve"]
+        values = [p[over] for p in points]
+        check(3 < len(points) <= 12 and values == sorted(set(values)) and all(p["total_bytes"] <= x["fit_bytes"] and p[unit] > 0 for p in points), x["fit"])
+        check("--overhead" in words or values[-1] == x["largest_" + over], x["fit"])
+        done = run(f"plan --curve {words} --svg curve.svg")
+        check(list(rows_of(done.out)) == [(p[over], p["total_bytes"], f"{p['more_time_percent']:.2f}") for p in points], done, points)
+        text = get("curve.svg")
+        xml.etree.ElementTree.fromstring(text.encode())
+        check(text.count("<circle ") == len(points) and all(f"<title>{over} {v:,}: " in text for v in values), text)
+        # A point is what plan says of that value.
+        for p in points[:: 4 if FULL else 11]:
+            alone = said(f"plan --json {re.sub('--over(head)? [^ ]+|--fit [^ ]+', '', words)} --{over} {p[over]} --memory-budget {x['fit_bytes']}")
+            check(alone["total_bytes"] <= p["total_bytes"] and abs(more_of(alone) - p["more_time_percent"]) < 1e-9, p, alone)
+
+
+@test("an interrupt ends a search")
+def interrupt():
+    put("text", "the quick brown fox jumps over it; " * 1200)
+    job = Run("plan --curve --fit 8GiB --vocabulary 50257 --width 768 --context 1024 --heads 12 " + TEXT + "12")
+    time.sleep(0.3)
+    job.send(signal.SIGINT)
+    check(job.wait(10).status == -signal.SIGINT, job)
 
 
 @test("what lives at one time grows with the batch")

@@ -155,7 +155,7 @@ static int refuse_number(const cli_option *o, const char *text)
         return cli_error(CLI_USAGE, "%s must have at most %d numbers (got %d)", o->name,
                          CLI_LIST_MAX, numbers_in(text));
     if (o->kind == CLI_BYTES)
-        return cli_refuse_bytes(o->name, "", text);
+        return cli_refuse_bytes(o->name, o->words != NULL ? "auto, or " : "", text);
     if (o->kind == CLI_EVERY)
         return cli_error(CLI_USAGE,
                          "%s must be steps such as 100, or a time such as 30s, 10m or 1.5h, "
@@ -194,6 +194,10 @@ int cli_set(const cli_option *o, const char *text)
         good = read_real(text, (double)o->min, o->to);
         break;
     case CLI_BYTES:
+        if (o->words != NULL && strcmp(o->words[0], text) == 0) {
+            *(size_t *)o->to = SIZE_MAX;
+            break;
+        }
         good = cli_read_bytes(text, o->to) && *(const size_t *)o->to >= (size_t)o->min;
         break;
     case CLI_LIST:

@@ -27,7 +27,8 @@ typedef enum {
     CLI_SWITCH,   /* int, 1 where it is given; no value */
     CLI_COUNT,    /* int64_t in min..max */
     CLI_REAL,     /* double that a float can hold, at least min */
-    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */
+    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB; SIZE_MAX for the word of
+                     `words`, "auto", where it has one */
     CLI_WORD,     /* const char *, not empty, one of `words` where they are given */
     CLI_OPTIONAL, /* const char *: the value, "" where the option is given without one. It is
                      "--x=V", or the next argument where that does not begin with "-" */
@@ -129,6 +130,7 @@ void cli_no_usage(bool none);
 /* Keep what cli_error would print: another process may have the same to say, and end this one.
  * Without: print what was kept. Returns whether there was something. */
 bool cli_keep_errors(bool keep);
+void cli_forget_errors(void); /* that were kept so far */
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
  * Returns `status`. */
 sw_status cli_saved(sw_status status);

@@ -195,6 +195,11 @@ bool cli_keep_errors(bool keep)
     return had;
 }
 
+void cli_forget_errors(void)
+{
+    kept = false;
+}
+
 void cli_no_usage(bool none)
 {
     no_usage = none;

@@ -391,6 +391,7 @@ static int check(evolve *e)
         return cli_error(CLI_USAGE,
                          "--time-limit must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
                          o->time_limit.steps);
+    CLI_TRY(job_take_budget(&o->job));
     if (o->candidate_bytes > o->job.budget_bytes)
         return cli_error(CLI_USAGE,
                          "--candidate-memory must be at most --memory-budget %zu (got %zu)",

@@ -576,6 +576,7 @@ static const char *const isa_words[] = {"amx", "avx512-bf16", "avx512", "avx2", 
 static const char *const precision_words[] = {"f32", "bf16", NULL};
 static const char *const order_words[] = {"auto", "pair", "tile", NULL};
 static const char *const ranks_words[] = {"off", NULL};
+static const char *const auto_words[] = {"auto", NULL};
 static const char *const header_words[] = {"auto", "yes", "no", NULL};
 
 static const char *optimizer_help(void)
@@ -835,8 +836,36 @@ const char *job_precision_words(const job *j)
     return text;
 }
 
+int job_take_budget(job_opts *o)
+{
+    machine m;
+    const char *by = NULL;
+    if (o->budget_bytes != SIZE_MAX)
+        return CLI_GO;
+    if (job_on_device(o))
+        return cli_error(CLI_USAGE,
+                         "--memory-budget auto is of this machine's memory: with --device %s "
+                         "give a size",
+                         o->device);
+    if (o->ranks == NULL && swi_ranks_started(&by) > 1)
+        return cli_error(CLI_USAGE,
+                         "--memory-budget auto is of one process, and %s says that several are "
+                         "started together: give a size for each",
+                         by);
+    CLI_LIBRARY(machine_left("", &m), false);
+    if (m.limit_unknown[0] != '\0')
+        return cli_error(CLI_USAGE,
+                         "--memory-budget auto: what is left is not known (%s): give a size",
+                         m.limit_unknown);
+    o->budget_bytes = m.left / 16 * 15 + 1; /* 0 would be no budget */
+    cli_note("--memory-budget auto is %zu bytes, 15/16 of the %zu that %s leaves",
+             o->budget_bytes, m.left, m.group ? "the control group" : "this machine");
+    return CLI_GO;
+}
+
 int job_check(job_opts *o)
 {
+    CLI_TRY(job_take_budget(o));
     o->kind = tool_model_find(o->model);
     if (o->threads == 0)
         o->threads = o->kind->settle != NULL && !job_on_device(o) ? job_all_threads() : 1;

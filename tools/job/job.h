@@ -81,6 +81,8 @@ uint64_t job_state_bits(const job_opts *opts);
 int job_precision(job_opts *opts, const char *params);
 #define JOB_PRECISION_KEY "precision" /* of the parameters' note: "bf16 pair"; none for f32 */
 #define JOB_PRECISION_TAKEN "f32 or bf16 (default as the file says, else f32)"
+/* The size of --memory-budget auto, with a note; anything else stays. CLI_GO or a status. */
+int job_take_budget(job_opts *opts);
 /* The checks that the parser cannot do: an option against another, and defaults that depend on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);

@@ -38,30 +38,67 @@ static sw_status read_text(machine *m, const char *path, char *to, size_t capaci
     return SW_OK;
 }
 
-/* The limit of one group; a text that is no number ("max") is none. */
-static sw_status take_limit(const char *path, machine *m)
+/* The number of a file, or after `key` in it; *known is false where it has none, which is said
+ * in `m`. */
+static sw_status read_number(machine *m, const char *path, const char *key, size_t *out,
+                             bool *known)
 {
-    char text[64];
+    char text[8192];
+    SW_TRY(read_text(m, path, text, sizeof text));
+    const char *at = strstr(text, key);
+    at = at != NULL ? at + strlen(key) + strspn(at + strlen(key), " ") : "";
+    *known = *at >= '0' && *at <= '9';
+    if (*known)
+        *out = (size_t)strtoull(at, NULL, 10);
+    else if (m->limit_unknown[0] == '\0')
+        snprintf(m->limit_unknown, sizeof m->limit_unknown, "%s: no number%s%s", path,
+                 *key != '\0' ? " after " : "", key);
+    return SW_OK;
+}
+
+/* The limit of one group; a text that is no number ("max") is none. */
+static sw_status take_limit(const char *folder, bool second, machine *m)
+{
+    char path[PATH_BYTES + 32], text[64];
+    snprintf(path, sizeof path, "%s/%s", folder,
+             second ? "memory.max" : "memory.limit_in_bytes");
     SW_TRY(read_text(m, path, text, sizeof text));
     if (text[0] < '0' || text[0] > '9')
         return SW_OK;
-    const unsigned long long limit = strtoull(text, NULL, 10);
+    const size_t limit = (size_t)strtoull(text, NULL, 10);
     if (limit < m->bytes)
-        m->bytes = (size_t)limit;
+        m->bytes = limit;
+    if (m->left == 0 || limit > SIZE_MAX / 4) /* version 1 has such a number for none */
+        return SW_OK;
+    size_t used = 0, files = 0;
+    bool known;
+    snprintf(path, sizeof path, "%s/%s", folder,
+             second ? "memory.current" : "memory.usage_in_bytes");
+    SW_TRY(read_number(m, path, "", &used, &known));
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    if (known)
+        SW_TRY(read_number(m, path, second ? "inactive_file" : "total_inactive_file", &files,
+                           &known));
+    used -= files < used ? files : used;
+    const size_t left = used < limit ? limit - used : 0;
+    if (left < m->left) {
+        m->left = left;
+        m->group = true;
+    }
     return SW_OK;
 }
 
 /* `group` and all its parents; it is cut on the way. */
-static sw_status take_groups(const char *base, char *group, const char *name, machine *m)
+static sw_status take_groups(const char *base, char *group, bool second, machine *m)
 {
     char path[PATH_BYTES];
     for (;;) {
         char *slash = strrchr(group, '/');
         if (slash != NULL && slash[1] == '\0')
             *slash = '\0';
-        const int n = snprintf(path, sizeof path, "%s%s/%s", base, group, name);
+        const int n = snprintf(path, sizeof path, "%s%s", base, group);
         if (n > 0 && n < PATH_BYTES)
-            SW_TRY(take_limit(path, m));
+            SW_TRY(take_limit(path, second, m));
         slash = strrchr(group, '/');
         if (slash == NULL)
             return SW_OK;
@@ -84,14 +121,20 @@ static sw_status take_line(const char *root, char *line, machine *m)
         snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, second ? "" : "/memory");
     if (n < 0 || n >= PATH_BYTES)
         return SW_OK;
-    return take_groups(base, group, second ? "memory.max" : "memory.limit_in_bytes", m);
+    return take_groups(base, group, second, m);
 }
 
-sw_status machine_memory(const char *root, machine *out)
+static sw_status look(const char *root, machine *out, bool left)
 {
     char path[PATH_BYTES], text[8192];
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     machine m = {.bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX};
+    bool known = false;
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    if (left)
+        SW_TRY(read_number(&m, path, "MemAvailable:", &m.left, &known));
+    if (known)
+        m.left *= 1024;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     SW_TRY(read_text(&m, path, text, sizeof text));
     char *next;
@@ -100,4 +143,14 @@ sw_status machine_memory(const char *root, machine *out)
         SW_TRY(take_line(root, line, &m));
     *out = m;
     return SW_OK;
+}
+
+sw_status machine_memory(const char *root, machine *out)
+{
+    return look(root, out, false);
+}
+
+sw_status machine_left(const char *root, machine *out)
+{
+    return look(root, out, true);
 }

@@ -3,6 +3,7 @@
 #include "runtime/data/documents.h"
 #include "tools/job/result.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 void result_json_begin(sw_json *json)
@@ -136,6 +137,13 @@ double result_more(const sw_plan_info *plan)
     return share(plan->budget_cost, plan->cost, plan->budget_cost);
 }
 
+double result_least_more(const sw_plan_info *plan)
+{
+    return plan->least_repeat_cost == UINT64_MAX
+               ? HUGE_VAL
+               : share(plan->least_repeat_cost, plan->cost, plan->budget_cost);
+}
+
 static int add_words(char *text, size_t size, int n, const sw_plan_info *plan)
 {
     if (plan->n_released > 0)
@@ -168,7 +176,7 @@ void result_print_repeats(const char *label, const sw_plan_info *plan)
                       plan->method);
     if (plan->n_repeats > 0 && plan->least_repeat_cost != UINT64_MAX)
         snprintf(text + n, sizeof text - (size_t)n, "; no plan has less than %.2f %%",
-                 share(plan->least_repeat_cost, plan->cost, plan->budget_cost));
+                 result_least_more(plan));
     printf("%s", label);
     cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
 }

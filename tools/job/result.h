@@ -35,6 +35,8 @@ void result_put_device(sw_json *json, const sw_exec *exec);
 void result_print_device(const char *label, const sw_exec *exec);
 /* The operations that the budget adds to a step, weighed by their time, in per cent. */
 double result_more(const sw_plan_info *plan);
+/* No plan under the budget has less; infinite where none is within it, whatever runs again. */
+double result_least_more(const sw_plan_info *plan);
 /* The measures that make the budget hold, in one sentence after `label`; nothing where there
  * are none. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);

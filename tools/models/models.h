@@ -126,6 +126,8 @@ int tool_settings_options_of(const tool_model *model, tool_settings *settings,
 /* The option of setting i, below TOOL_SETTINGS; whether the model takes it. */
 bool tool_settings_option(const tool_model *model, tool_settings *settings, int i,
                           cli_option *out);
+/* "mlp or lenet5": the models that take it. */
+cli_text tool_settings_takers(int which);
 /* Refuse what was given and the model does not take, and fill in its defaults. CLI_GO or an
  * exit status. */
 int tool_settings_complete(const tool_model *model, tool_settings *settings);

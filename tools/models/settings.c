@@ -254,8 +254,7 @@ bool tool_settings_option(const tool_model *model, tool_settings *in, int i, cli
     return model->takes[i] != NULL;
 }
 
-/* "mlp or lenet5": the models that take a setting. */
-static cli_text takers(int which)
+cli_text tool_settings_takers(int which)
 {
     const tool_model *m;
     cli_text text = {""};
@@ -276,7 +275,7 @@ int tool_settings_complete(const tool_model *model, tool_settings *to)
             if (initial == NULL)
                 return cli_error(CLI_USAGE,
                                  "%s has no effect without --model %s: %s takes none",
-                                 option.name, takers(i).text, model->name);
+                                 option.name, tool_settings_takers(i).text, model->name);
             continue;
         }
         const int status =

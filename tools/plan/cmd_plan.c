@@ -583,8 +583,33 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
 
 /* ---- one batch --------------------------------------------------------------------------- */
 
+/* The plan is that of the answer. */
+static int plan_traded(const plan_opts *o, job *j, sw_json *json)
+{
+    plan_trade *t;
+    CLI_LIBRARY(sw_heap_alloc(&t, SW_HEAP_FILES, sizeof *t), false);
+    int status = plan_trade_find(o, j, t);
+    job *best = &t->job[t->at];
+    if (status == CLI_GO && o->svg != NULL)
+        status = o->curve ? plan_svg_curve(t, o->svg) : plan_svg_write(best, o->svg);
+    if (status == CLI_GO && json != NULL) {
+        status = told(put_plan(json, best, t->own[t->at] ? best->train.info.n : j->train.n));
+        if (o->summary)
+            summary_put(json, best);
+        plan_trade_put(json, t);
+    } else if (status == CLI_GO) {
+        plan_trade_print(t);
+        status = told(print_plan(best, o->quiet, o->summary));
+    }
+    plan_trade_close(t);
+    sw_heap_free(t, SW_HEAP_FILES, sizeof *t);
+    return status;
+}
+
 static int plan_one(const plan_opts *o, job *j, sw_json *json)
 {
+    if (plan_trades(o))
+        return plan_traded(o, j, json);
     plan_fit fit = {0};
     const bool fits = o->fit_bytes > 0;
     const int64_t samples = j->train.n;
@@ -641,7 +666,8 @@ static int check(plan_opts *o)
     CLI_TRY(read_methods(o));
     CLI_TRY(read_precisions(o));
     CLI_TRY(plan_methods_check(o));
-    if (o->fit_bytes > 0 && o->job.batch.n > 0)
+    CLI_TRY(plan_trade_check(o));
+    if (o->fit_bytes > 0 && o->over == PLAN_BATCH && o->job.batch.n > 0)
         return cli_error(CLI_USAGE,
                          "--fit and --batch exclude each other: --fit finds the batch");
     if (o->fit_bytes > 0 && o->job.budget_bytes > 0)
@@ -675,7 +701,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 12];
+    cli_option table[JOB_OPTIONS_MAX + 15];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -684,6 +710,18 @@ int tool_plan(int argc, char **argv)
          "data set, which is then planned as if it had as many images. Also print a larger "
          "batch that fits --memory-budget of that size when ops run again, and what that costs",
          1, 0, NULL},
+        {"--overhead", "PERCENT", CLI_WORD, &o.overhead, NULL,
+         "with --fit: the largest whose plan within that size takes at most so much more time, "
+         "as 10%; ops run again as under --memory-budget",
+         0, 0, NULL, .with = "--fit"},
+        {"--curve", NULL, CLI_FLAG, &o.curve, NULL,
+         "with --fit: at most 12 sizes up to the largest that fits at all, with the predicted "
+         "time of a sample (with --over context, of an id); with --svg as a picture",
+         0, 0, NULL, .with = "--fit"},
+        {"--over", "WORD", CLI_WORD, &o.over_word, "batch",
+         "what --fit varies: batch, context, layers, width, or lora (its rank), where --model "
+         "has that option",
+         0, 0, plan_over_words, .with = "--fit"},
         {"--method", "LIST", CLI_WORD, &o.methods, NULL,
          "backprop, mezo or es, or several with commas: what each takes, side by side (default "
          "backprop)",

@@ -9,7 +9,8 @@
  * The bound of a batch is model + data slots + the most that lives at one time in the training
  * program of a full batch: no placement needs less arena, and the job has that program (with
  * --accumulate, that of a micro-batch that updates nothing). From
- * SWI_ONE_LAYOUT_FROM on it does not fall when the batch grows:
+ * SWI_ONE_LAYOUT_FROM on, or 2 where the data are no images, it does not fall when the batch
+ * grows:
  * - the model does not change, and slots hold the inputs, whose first dim is the batch; a
  * larger batch never has fewer of them;
  * - the step functions of the models append the same ops for each batch, and layouts are the
@@ -198,9 +199,10 @@ static sw_status search(task *t, plan_found *found)
 {
     const size_t by_inputs = t->fit_bytes / job_image_bytes(t->job) / (size_t)t->unit;
     const int64_t most = most_units(t);
+    const bool images = t->job->train.info.field[0].shape.rank > 2;
     const plan_search search = {.fit_bytes = t->fit_bytes,
                                 .most = by_inputs < (size_t)most ? (int64_t)by_inputs : most,
-                                .grows_from = SWI_ONE_LAYOUT_FROM,
+                                .grows_from = images ? SWI_ONE_LAYOUT_FROM : 2,
                                 .bound = bound_of,
                                 .total = total_of,
                                 .context = t};

@@ -98,6 +98,7 @@ int plan_sample(plan_opts *o, const cli_command *command)
         if (!is && cli_given(name) != NULL)
             return cli_error(CLI_USAGE, "%s and --sample exclude each other", name);
     }
+    CLI_TRY(job_take_budget(&o->job));
     CLI_TRY(tool_settings_complete(&tool_hf, s));
     CLI_TRY(tool_hf.settle(s, strchr(o->job.model, ':') + 1));
     const sw_status status = make(&p, &o->job);

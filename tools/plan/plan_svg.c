@@ -8,6 +8,7 @@
 #include "alloc/base/mem.h"
 #include "tools/cli/svg.h"
 #include "tools/plan/plan.h"
+#include <math.h>
 #include <string.h>
 
 enum { WIDTH = 1200, HEIGHT = 712, LEFT = 96, TOP = 96, PLOT_W = 1080, PLOT_H = 530 };
@@ -241,5 +242,62 @@ int plan_svg_write(job *j, const char *path)
     if (status == SW_OK)
         status = svg_save(&d.to, path);
     svg_free(&d.to);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+/* ---- the curve --------------------------------------------------------------------------- */
+
+static void draw_curve(svg *to, const plan_trade *t)
+{
+    enum { SIDE = 440 };
+    double low[2] = {HUGE_VAL, HUGE_VAL}, high[2] = {-HUGE_VAL, -HUGE_VAL};
+    for (int i = 0; i < t->n_curve; i++) {
+        svg_widen(&low[0], &high[0], (double)t->curve[i].value);
+        svg_widen(&low[1], &high[1], t->curve[i].ns / 1e6);
+    }
+    const svg_plot plot = {LEFT,
+                           TOP,
+                           PLOT_W,
+                           SIDE,
+                           svg_axis_of(low[0], high[0], true, LEFT, PLOT_W),
+                           svg_axis_of(low[1], high[1], false, TOP + SIDE - 6, 12 - SIDE)};
+    svg_open(to, WIDTH, TOP + SIDE + 60, true);
+    svg_style(to,
+              ".big{fill:#1b1f24;font-size:17px}.line{fill:none;stroke:#79b4ea;stroke-width:2}"
+              ".dot{fill:#79b4ea}.dot:hover{fill:#e8837a}",
+              ".big{fill:#e4e8ec}");
+    svg_open_text(to, "big", 100 * LEFT, 2600);
+    svg_escaped(to, t->from->opts->model);
+    svg_print(to, ": %s within %s</text>\n", plan_over_words[t->over],
+              result_both(t->fit_bytes).text);
+    svg_open_text(to, "text", 100 * LEFT, 4800);
+    svg_print(to, "predicted milliseconds of %s, of one thread, upward</text>\n",
+              t->over == PLAN_CONTEXT ? "an id" : "a sample");
+    svg_grid_down(to, &plot, 10);
+    svg_grid_across(to, &plot, 6);
+    svg_print(to, "<path class=\"line\" d=\"");
+    for (int i = 0; i < t->n_curve; i++)
+        svg_print(to, "%s%.2f %.2f", i == 0 ? "M" : "L",
+                  (double)svg_at(&plot.x, (double)t->curve[i].value) / 100.0,
+                  (double)svg_at(&plot.y, t->curve[i].ns / 1e6) / 100.0);
+    svg_print(to, "\"/>\n");
+    for (int i = 0; i < t->n_curve; i++) {
+        const plan_point *p = &t->curve[i];
+        svg_print(to, "<circle class=\"dot\" r=\"4\"");
+        svg_length(to, "cx", svg_at(&plot.x, (double)p->value));
+        svg_length(to, "cy", svg_at(&plot.y, p->ns / 1e6));
+        svg_print(to, "><title>%s %s: %s bytes, %.2f %% more time</title></circle>\n",
+                  plan_over_words[t->over], cli_digits((uint64_t)p->value).text,
+                  cli_digits(p->total_bytes).text, p->more);
+    }
+    svg_print(to, "</svg>\n");
+}
+
+int plan_svg_curve(const plan_trade *t, const char *path)
+{
+    svg to = {.status = SW_OK};
+    draw_curve(&to, t);
+    const sw_status status = to.status == SW_OK ? svg_save(&to, path) : to.status;
+    svg_free(&to);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }

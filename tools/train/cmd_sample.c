@@ -346,7 +346,7 @@ static int parse(sample_opts *o, int argc, char **argv)
     CLI_TRY(cli_parse(&command, argc, argv));
     if (o->top_p == 0.0 || o->top_p > 1.0)
         return cli_error(CLI_USAGE, "--top-p must be above 0 and at most 1 (got %g)", o->top_p);
-    return CLI_GO;
+    return job_take_budget(&o->job);
 }
 
 /* Of gpt: what only hf takes was not given, and defaults. */

@@ -287,7 +287,7 @@ static int prepare(train *t)
     CLI_TRY(train_ranks_normal(t));
     CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);
-    CLI_TRY(job_open(&t->job));
+    CLI_TRY(t->job.ranks == NULL ? plan_trade_open(&t->job) : job_open(&t->job));
     if (t->opts.job.kind->tell != NULL && !t->opts.quiet)
         tell_beginning(t);
     CLI_TRY(job_check_machine(&t->job, t->opts.witness));

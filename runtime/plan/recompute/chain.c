@@ -716,7 +716,7 @@ static float sum_at(const rows *r, const choice *x, uint32_t l)
 
 /* In parts of a size that compilers turn into vectors; functions of their own, since `restrict`
  * is of parameters. */
-#define PART 16
+#define PART 32
 
 static void add_part(float *restrict to, const float *restrict inner, float cost)
 {
@@ -734,27 +734,29 @@ static void add_parts(float *restrict to, const float *restrict inner,
     }
 }
 
-/* The least of to[0 .. n) and the sums. */
+/* The least of to[0 .. n) and the sums. Of a part the last sum is the least, and the first of
+ * `to` the most: most parts are passed over. */
 static void lower_row(float *to, const float *inner, const float *left, float cost, uint32_t n)
 {
-    for (; n >= PART; n -= PART, to += PART, inner += PART) {
-        if (left == NULL) {
-            add_part(to, inner, cost);
-        } else {
-            add_parts(to, inner, left, cost);
-            left += PART;
-        }
-    }
-    for (uint32_t l = 0; l < n; l++) {
-        const float sum = cost + inner[l] + (left != NULL ? left[l] : 0.0f);
-        to[l] = sum < to[l] ? sum : to[l];
+    for (uint32_t l = 0; l < n; l += PART) {
+        const uint32_t end = n - l < PART ? n : l + PART;
+        if (!(cost + inner[end - 1] + (left != NULL ? left[end - 1] : 0.0f) < to[l]))
+            continue;
+        if (end - l == PART && left == NULL)
+            add_part(to + l, inner + l, cost);
+        else if (end - l == PART)
+            add_parts(to + l, inner + l, left + l, cost);
+        else
+            for (uint32_t k = l; k < end; k++) {
+                const float sum = cost + inner[k] + (left != NULL ? left[k] : 0.0f);
+                to[k] = sum < to[k] ? sum : to[k];
+            }
     }
 }
 
 static void improve(const program *d, float *to, rows r, choice x)
 {
     const uint32_t low = x.need > x.held ? x.need : x.held, top = d->levels - 1;
-    /* The last figure is the least, the first of `to` the most. */
     if (low > top || !(sum_at(&r, &x, top) < to[low]))
         return;
     lower_row(to + low, r.inner + (low - x.held), r.left != NULL ? r.left + low : NULL, x.cost,
