@@ -579,6 +579,12 @@ static bool count(swi_program *p, const swi_order *order)
             info->rebuild_cost += a->rebuild_cost;
             strips = true;
         }
+        if (duty == SWI_DUTY_IMAGES) {
+            const swi_images_attrs *a = (const void *)(p->trace.attrs + node->attrs);
+            info->n_rebuilt += (uint32_t)a->rebuilds;
+            info->rebuild_cost += a->rebuild_cost;
+            strips = true;
+        }
         if (node->again == SWI_AGAIN_REBUILT) {
             info->n_rebuilt++;
             info->rebuild_cost += cost;
