@@ -5,12 +5,12 @@
  * tests cover it. */
 #include "runtime/ops/tile.h"
 
-bool swi_images_member(uint32_t op, int32_t grad, uint32_t *whole)
+bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole)
 {
     *whole = 0;
     switch (op) {
     case SW_OP_conv2d: /* x, w, [b], y; w, dy, dx; x, dy, dw, [db] */
-        *whole = grad < 0 ? 6u : grad == 0 ? 1u : 12u;
+        *whole = grad < 0 ? n_in > 2 ? 6u : 2u : grad == 0 ? 1u : 12u;
         return grad < 3; /* the sum of a bias alone has no parts */
     case SW_OP_to_f32:
     case SW_OP_to_n16:

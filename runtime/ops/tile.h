@@ -73,7 +73,7 @@ enum { SWI_STRIPS_TILE = 2 };
 /* Does this kernel go image by image of a batch, which all of its operands have but those of
  * *whole (bit i: operand i, outputs after inputs)? Those of its outputs are sums over images,
  * which may be made a part of SWI_IMAGES after the other. */
-bool swi_images_member(uint32_t op, int32_t grad, uint32_t *whole);
+bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole);
 
 /* losses.c: a sum that goes on from `sum`; 2 dy / n. */
 double swi_mse_sum(double sum, const float *x, const float *target, int64_t n);

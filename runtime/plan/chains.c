@@ -50,7 +50,7 @@ static void collect(chain *c)
         const uint32_t id = c->order->nodes[at];
         const swi_node *node = id != SWI_NONE ? &c->t->nodes[id] : NULL;
         uint32_t whole;
-        if (node == NULL || !swi_images_member(node->op, node->grad, &whole) ||
+        if (node == NULL || !swi_images_member(node->op, node->grad, node->n_in, &whole) ||
             node->accumulate != 0 || node->null_out != 0 || node->on_device != NULL ||
             n_operands(node) > SWI_IMAGES_OPERANDS ||
             swi_op(node->op)->attrs_bytes > sizeof c->a.ops[0].attrs)
@@ -58,9 +58,8 @@ static void collect(chain *c)
         c->nodes[c->n++] = id;
         if (is_conv(node))
             c->lead = id;
-        const bool sums = whole >> node->n_in != 0,
-                   pools = node->grad < 0 && node->n_out > 1 && node->op == SW_OP_max_pool2d;
-        if (sums || pools)
+        const bool pools = node->grad < 0 && swi_op_traits_of(node->op)->axes == SWI_AXES_IMAGE;
+        if (pools || whole >> node->n_in != 0)
             return;
     }
 }
@@ -92,7 +91,7 @@ static bool is_in_parts(chain *c)
     const swi_value *x = NULL;
     for (uint32_t i = 0; i < c->n; i++) {
         const swi_node *node = node_of(c, (int)i);
-        (void)swi_images_member(node->op, node->grad, &c->whole[i]);
+        (void)swi_images_member(node->op, node->grad, node->n_in, &c->whole[i]);
         if (c->nodes[i] == c->lead)
             x = &c->t->values[operand_id(c, (int)i, node->grad == 0 ? 1 : 0)];
     }
@@ -371,8 +370,15 @@ static sw_status join(chain *c, const sw_exec *exec)
     node->scratch = t->values[c->inner[0]].storage;
     t->n_operands += c->n_in + c->n_out;
     t->n_attrs += (uint32_t)sizeof c->a;
-    for (uint32_t j = 0; j < c->n_out; j++)
-        t->values[c->out[j]].node = c->lead;
+    for (uint32_t j = 0; j < c->n_out; j++) {
+        swi_value *v = &t->values[c->out[j]];
+        swi_storage *s = &t->storages[v->storage];
+        v->node = c->lead;
+        if (s->segment != SWI_SEG_STEP)
+            continue;
+        s->layer = node->layer;
+        s->phase = node->phase;
+    }
     swi_selected_kernel picked;
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
