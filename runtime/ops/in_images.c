@@ -33,7 +33,7 @@ static sw_type part_of(const sw_type *whole, int64_t parts)
     return t;
 }
 
-/* What the op is asked about, for one part; types: its operands. */
+/* The op is asked about one part; types: its operands. */
 static sw_kernel_info ask(const sw_kernel_info *info, const swi_images_op *op, sw_type *types)
 {
     const swi_images_attrs *a = info->attrs;

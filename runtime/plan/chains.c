@@ -2,7 +2,7 @@
  * a time: program_internal.h.
  *
  * A chain is a run of ops that follow each other in the order: up to a pool, or up to a
- * weight's gradient. What is recomputed goes first in it, so that no more than that lies beside
+ * weight's gradient. Recomputed ops go first in it, so that no more than that lies beside
  * it, and a convolution's input gradient last, so that it may take the place of what the
  * weight's is made from. */
 #include "alloc/base/size.h"
@@ -64,7 +64,7 @@ static void collect(chain *c)
     }
 }
 
-/* What is recomputed first, an input gradient that is read elsewhere last. */
+/* Recomputed ops first, an input gradient that is read elsewhere last. */
 static void sort(chain *c)
 {
     uint32_t sorted[SWI_IMAGES_OPS], n = 0;
