@@ -329,11 +329,11 @@ typedef struct {
     unsigned char attrs[48]; /* aligned as what is before it */
 } swi_images_op;
 typedef struct {
-    sw_type type;
-    uint64_t at; /* in scratch */
+    sw_type type; /* of the whole batch */
+    uint64_t at;  /* in scratch */
 } swi_images_inner;
 typedef struct {
-    int64_t parts;        /* of the batch */
+    int64_t batch, parts; /* of SWI_IMAGES images each, the last of the rest */
     uint64_t inner_bytes; /* of scratch; the ops' own is after it */
     uint64_t rebuild_cost;
     int32_t rebuilds; /* ops inside that run again since they are cheap */

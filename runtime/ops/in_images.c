@@ -26,15 +26,20 @@ bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole
     }
 }
 
-static sw_type part_of(const sw_type *whole, int64_t parts)
+/* Images, or bytes that say something of each block of sixteen. */
+sw_type swi_images_part(const swi_images_attrs *a, const sw_type *whole, int64_t part)
 {
+    const int64_t rest = a->batch - part * SWI_IMAGES,
+                  n = rest < SWI_IMAGES ? rest : SWI_IMAGES;
     sw_type t = *whole;
-    t.shape.dim[0] /= parts;
+    t.shape.dim[0] =
+        t.shape.rank == 4 ? n : t.shape.dim[0] / ((a->batch + 15) / 16) * ((n + 15) / 16);
     return t;
 }
 
 /* The op is asked about one part; types: its operands. */
-static sw_kernel_info ask(const sw_kernel_info *info, const swi_images_op *op, sw_type *types)
+static sw_kernel_info ask(const sw_kernel_info *info, const swi_images_op *op, int64_t at_part,
+                          sw_type *types)
 {
     const swi_images_attrs *a = info->attrs;
     sw_kernel_info part = {.in = types,
@@ -50,8 +55,9 @@ static sw_kernel_info ask(const sw_kernel_info *info, const swi_images_op *op, s
         if (at >= SWI_IMAGES_INNER)
             types[k] = a->inner[at - SWI_IMAGES_INNER].type;
         else if (at != SWI_IMAGES_NONE)
-            types[k] = part_of(at < info->n_in ? &info->in[at] : &info->out[at - info->n_in],
-                               (op->whole >> k & 1u) != 0 ? 1 : a->parts);
+            types[k] = at < info->n_in ? info->in[at] : info->out[at - info->n_in];
+        if (at != SWI_IMAGES_NONE && (op->whole >> k & 1u) == 0)
+            types[k] = swi_images_part(a, &types[k], at_part);
     }
     return part;
 }
@@ -64,7 +70,7 @@ static size_t scratch_bytes(const sw_kernel_info *info)
         const swi_images_op *op = &a->ops[i];
         const sw_op_desc *d = swi_op(op->op);
         sw_type types[SWI_IMAGES_OPERANDS];
-        const sw_kernel_info part = ask(info, op, types);
+        const sw_kernel_info part = ask(info, op, 0, types);
         size_t (*asked)(const sw_kernel_info *) =
             op->grad < 0 ? d->scratch_bytes : d->grads[op->grad].scratch_bytes;
         const size_t bytes = asked != NULL ? asked(&part) : 0;
@@ -81,11 +87,14 @@ static uint64_t operations(const sw_kernel_info *info)
         const swi_images_op *op = &a->ops[i];
         const sw_op_desc *d = swi_op(op->op);
         sw_type types[SWI_IMAGES_OPERANDS];
-        const sw_kernel_info part = ask(info, op, types);
-        sum = swi_count_add(sum, op->grad < 0 ? d->operations(&part)
-                                              : d->grads[op->grad].operations(&part));
+        for (int last = 0; last < 2; last++) { /* all others are like the first */
+            const sw_kernel_info part = ask(info, op, last ? a->parts - 1 : 0, types);
+            const uint64_t n =
+                op->grad < 0 ? d->operations(&part) : d->grads[op->grad].operations(&part);
+            sum = swi_count_add(sum, last ? n : swi_count_mul(n, (uint64_t)a->parts - 1));
+        }
     }
-    return swi_count_mul(sum, (uint64_t)a->parts);
+    return sum;
 }
 
 static sw_buffer operand_of(const sw_launch *l, const swi_images_op *op, int k, int64_t part)
@@ -96,15 +105,17 @@ static sw_buffer operand_of(const sw_launch *l, const swi_images_op *op, int k, 
         return (sw_buffer){.ptr = NULL};
     if (at >= SWI_IMAGES_INNER) {
         const swi_images_inner *inner = &a->inner[at - SWI_IMAGES_INNER];
-        sw_buffer b = {.ptr = (unsigned char *)l->scratch + inner->at, .type = inner->type};
-        swi_contiguous_strides(&inner->type, b.stride);
+        sw_buffer b = {.ptr = (unsigned char *)l->scratch + inner->at,
+                       .type = swi_images_part(a, &inner->type, part)};
+        swi_contiguous_strides(&b.type, b.stride);
         return b;
     }
     sw_buffer b = at < l->n_in ? l->in[at] : l->out[at - l->n_in];
     if ((op->whole >> k & 1u) == 0) {
-        b.type = part_of(&b.type, a->parts);
+        const sw_type first = swi_images_part(a, &b.type, 0);
+        b.type = swi_images_part(a, &b.type, part);
         if (b.ptr != NULL)
-            b.ptr = (unsigned char *)b.ptr + (size_t)part * sw_type_bytes(&b.type);
+            b.ptr = (unsigned char *)b.ptr + (size_t)part * sw_type_bytes(&first);
     }
     return b;
 }

@@ -75,6 +75,9 @@ enum { SWI_STRIPS_TILE = 2 };
  * which may be made a part of SWI_IMAGES after the other. */
 bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole);
 
+/* The type of one part of an operand of in_images with the whole batch. */
+sw_type swi_images_part(const swi_images_attrs *attrs, const sw_type *whole, int64_t part);
+
 /* losses.c: a sum that goes on from `sum`; 2 dy / n. */
 double swi_mse_sum(double sum, const float *x, const float *target, int64_t n);
 float swi_mse_slope(float dy, int64_t n);

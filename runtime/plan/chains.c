@@ -95,9 +95,10 @@ static bool is_in_parts(chain *c)
         if (c->nodes[i] == c->lead)
             x = &c->t->values[operand_id(c, (int)i, node->grad == 0 ? 1 : 0)];
     }
-    const int64_t batch = x->type.shape.dim[0];
-    c->a.parts = batch / SWI_IMAGES;
-    if (x->type.layout != SW_N16 || batch % SWI_IMAGES != 0 || c->a.parts < 2)
+    const int64_t batch = x->type.shape.dim[0], blocks = (batch + 15) / 16;
+    c->a.batch = batch;
+    c->a.parts = (batch + SWI_IMAGES - 1) / SWI_IMAGES;
+    if (x->type.layout != SW_N16 || c->a.parts < 2)
         return false;
     for (uint32_t i = 0; i < c->n; i++)
         for (uint32_t k = 0; k < n_operands(node_of(c, (int)i)); k++) {
@@ -106,7 +107,10 @@ static bool is_in_parts(chain *c)
             const bool written = k >= node_of(c, (int)i)->n_in;
             if (!v->contiguous || (v->type.dtype != SW_F32 && v->type.dtype != SW_U8) ||
                 ((c->whole[i] >> k & 1u) == 0 &&
-                 (v->type.shape.rank < 1 || v->type.shape.dim[0] % c->a.parts != 0)))
+                 (v->type.shape.rank == 4
+                      ? v->type.shape.dim[0] != batch
+                      : v->type.layout != SW_PLAIN || v->type.shape.rank < 1 ||
+                            v->type.shape.dim[0] % blocks != 0)))
                 return false;
             for (uint32_t m = 0; m < c->n && written; m++)
                 for (uint32_t j = 0; j < n_operands(node_of(c, (int)m)); j++)
@@ -244,6 +248,12 @@ static void name_operands(chain *c)
     pair_first(c);
 }
 
+static size_t part_bytes(const chain *c, uint32_t inner)
+{
+    const sw_type part = swi_images_part(&c->a, &c->a.inner[inner].type, 0);
+    return sw_size_round(sw_type_bytes(&part));
+}
+
 /* Where what stays inside lies: in the place of what dies with its first op, where that may be;
  * else at the first offset that is free. */
 static void lay_out_inner(chain *c)
@@ -254,8 +264,7 @@ static void lay_out_inner(chain *c)
         const uint32_t last = last_of(c, c->inner[i], &first);
         const swi_node *node = node_of(c, (int)first);
         to->type = c->t->values[c->inner[i]].type;
-        to->type.shape.dim[0] /= c->a.parts;
-        const size_t bytes = sw_size_round(sw_type_bytes(&to->type));
+        const size_t bytes = part_bytes(c, i);
         bool placed = false;
         for (uint32_t k = 0; k < node->n_in && k < 32; k++)
             for (uint32_t j = 0; j < i; j++) {
@@ -263,8 +272,7 @@ static void lay_out_inner(chain *c)
                 if (!placed && (swi_inplace_mask(node) >> k & 1u) != 0 &&
                     operand_id(c, (int)first, node->n_in) == c->inner[i] &&
                     operand_id(c, (int)first, k) == c->inner[j] &&
-                    last_of(c, c->inner[j], &born) == first &&
-                    sw_type_bytes(&c->a.inner[j].type) == sw_type_bytes(&to->type)) {
+                    last_of(c, c->inner[j], &born) == first && part_bytes(c, j) == bytes) {
                     to->at = c->a.inner[j].at;
                     placed = true;
                 }
@@ -272,8 +280,7 @@ static void lay_out_inner(chain *c)
         for (uint32_t j = 0; j < i && !placed; j++) {
             uint32_t born;
             const uint32_t died = last_of(c, c->inner[j], &born);
-            const size_t from = c->a.inner[j].at,
-                         end = from + sw_size_round(sw_type_bytes(&c->a.inner[j].type));
+            const size_t from = c->a.inner[j].at, end = from + part_bytes(c, j);
             if (born <= last && died >= first && to->at < end && to->at + bytes > from) {
                 to->at = end;
                 j = SWI_NONE; /* look at all again, from 0 */
@@ -329,7 +336,8 @@ static bool sums_in_parts(const chain *c)
             swi_op(node->op)->grads[node->grad].scratch_bytes;
         const size_t all = bytes(&info);
         for (uint32_t k = 0; k < n_operands(node); k++)
-            types[k].shape.dim[0] /= (c->whole[i] >> k & 1u) != 0 ? 1 : c->a.parts;
+            if ((c->whole[i] >> k & 1u) == 0)
+                types[k] = swi_images_part(&c->a, &types[k], 0);
         if (all == 0 || all != (size_t)c->a.parts * bytes(&info))
             return false;
     }
