@@ -33,7 +33,7 @@ def most_of(plan):
     return max(program["total_bytes"] for program in plan["programs"])
 
 
-IMAGE_BYTES = 2355  # inputs of one image in all slots of the loader
+IMAGE_BYTES = 2355  # less than an image takes, as bytes in a slot and as numbers
 
 
 def check_fit(words, needs, fit_bytes):
