@@ -107,7 +107,7 @@ def picture():
             left, width = (float(re.search(f' {key}="([^"]*)"', rect).group(1)) for key in ("x", "width"))
             check(left < float(begin) and float(begin) + 6.9 * len(name) < left + width, name, begin, left, width)
             names += 1
-        for part in (">data<", ">forward<", ">loss<", ">saved<", ">gradient<", "prefers-color-scheme", ">backward<"):
+        for part in (">forward<", ">loss<", ">saved<", ">gradient<", "prefers-color-scheme", ">backward<"):
             check(part in text, words, "no", part)
         assert text.count("http") == 1  # it names no other file
     assert names > 10
