@@ -310,6 +310,38 @@ typedef struct {
     swi_tile_attrs tile;
 } swi_strips_attrs;
 
+/* in_images. Ops that go image by image, SWI_IMAGES of the batch at a time, in the order that
+ * they stand in; what they leave for each other alone lies in scratch, for so many images. An
+ * operand is one of the node (inputs, then outputs), SWI_IMAGES_INNER + a place in `inner`, or
+ * SWI_IMAGES_NONE: an extra that no one reads. */
+enum {
+    SWI_IMAGES = 32, /* two blocks, of which a weight's gradient is one partial sum */
+    SWI_IMAGES_OPS = 6,
+    SWI_IMAGES_OPERANDS = 4, /* of an op */
+    SWI_IMAGES_INNER = 64,
+    SWI_IMAGES_NONE = -1
+};
+typedef struct {
+    uint32_t op;
+    int32_t grad, n_in, n_out;
+    uint32_t whole; /* bit i: operand i has no batch; as an output it is added to */
+    int8_t operand[SWI_IMAGES_OPERANDS];
+    unsigned char attrs[48]; /* aligned as what is before it */
+} swi_images_op;
+typedef struct {
+    sw_type type; /* of the whole batch */
+    uint64_t at;  /* in scratch */
+} swi_images_inner;
+typedef struct {
+    int64_t batch, parts; /* of SWI_IMAGES images each, the last of the rest */
+    uint64_t inner_bytes; /* of scratch; the ops' own is after it */
+    uint64_t rebuild_cost;
+    int32_t rebuilds; /* ops inside that run again since they are cheap */
+    int32_t n_ops;
+    swi_images_op ops[SWI_IMAGES_OPS];
+    swi_images_inner inner[SWI_IMAGES_OPS];
+} swi_images_attrs;
+
 typedef struct {
     int32_t has_flags;
 } swi_count_attrs;

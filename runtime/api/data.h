@@ -214,9 +214,9 @@ typedef struct {
                          * failure that is reported, the calls of progress, on the caller's
                          * thread */
     int64_t batch, test_batch; /* of each part, as they will be run, at most all there are: the
-                                * slots of its loader (three; one where a batch has at most
-                                * 256 KiB) and the larger batch as F32 count to unpack_bytes;
-                                * 0: none */
+                                * slots of a loader that shuffles the first (two; one where a
+                                * batch has at most 256 KiB) and the larger batch as F32 count
+                                * to unpack_bytes; 0: none */
 } sw_images_opts;
 /* Images in folders, PNG and JPEG: DIR/CLASS/... with folders in folders, or
  * DIR/train/CLASS/... where DIR/val or DIR/test is beside it. Images (channels, h, w) U8,
@@ -295,8 +295,8 @@ SW_MUST_USE SW_API sw_status sw_confusion_mean(const uint64_t *counts, int64_t c
 typedef struct {
     size_t size;
     int64_t batch;
-    int slots; /* of the ring that the thread fills ahead, 1 to 1024; 0: 3. Without a thread
-                  there is one, whatever stands here (see inline_fill) */
+    int slots; /* of the ring that the thread fills ahead, 1 to 1024; 0: 2. Without a thread
+                  there is one, or none, whatever stands here (see inline_fill) */
     uint64_t seed;
     int shuffle;       /* by Philox from seed and epoch; moves the windows of a text too */
     int drop_last;     /* leave a smaller last batch out */
@@ -310,8 +310,10 @@ typedef struct {
     uint32_t of, first, share;
     uint32_t reserved_word; /* must be zero */
 } sw_loader_opts;
-/* A ring of batch slots, and a thread that fills it ahead (see inline_fill). The samples stay
- * until the last loader of a dataset has ended. */
+/* A ring of batch slots, and a thread that fills it ahead (see inline_fill); neither without
+ * shuffle where samples lie side by side, as in every data set that is not of the caller's
+ * arrays: a batch is then where the data set has it, aligned as its numbers are. The samples
+ * stay until the last loader of a dataset has ended. */
 SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                                               const sw_loader_opts *opts);
 SW_API void sw_loader_destroy(sw_loader *loader);
@@ -329,7 +331,7 @@ SW_MUST_USE SW_API sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, i
  * the first epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch,
                                                 int64_t *batch);
-SW_API size_t sw_loader_bytes(const sw_loader *loader);    /* all slots, or the one */
+SW_API size_t sw_loader_bytes(const sw_loader *loader);    /* all slots, the one, or 0 */
 SW_API int64_t sw_loader_batches(const sw_loader *loader); /* of an epoch, for all ranks */
 
 typedef struct {

@@ -63,7 +63,8 @@ typedef struct {
                       of devices: SW_INVALID with the CPU */
     int no_strips; /* 1: switch the pass off that lets a function of one number, the op that
                       reads its result and the update after that go strip by strip where this
-                      lowers the arena (swish before a large linear layer) */
+                      lowers the arena (swish before a large linear layer), and the one that
+                      lets convolutions, functions and pools go some images at a time */
     sw_ranks *ranks;  /* that share the shards of each step; NULL: there is this process alone.
                          Borrowed, must outlive the exec */
     int shards;       /* batches of a training step; 0: one for each rank. See sw_ranks_open */

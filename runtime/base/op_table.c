@@ -285,6 +285,7 @@ static const struct {
     {SW_OP_adam_tick, "powers of beta advanced", "powers"},
     {SW_OP_steps_tick, "steps counted", "steps"},
     {SW_OP_tile_update, "gradient and update in tiles", "tile"},
+    {SW_OP_in_images, "some images at a time", "images"},
     {SW_OP_noise_move, "parameters moved along noise", "moved"},
 };
 

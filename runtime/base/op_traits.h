@@ -46,7 +46,8 @@ typedef enum {
     SWI_DUTY_UPDATE,       /* updates a parameter, element by element */
     SWI_DUTY_UPDATE_WHOLE, /* updates a parameter, all of it at once */
     SWI_DUTY_TILED,        /* makes a gradient and updates by it, some rows at a time */
-    SWI_DUTY_STRIPS        /* ops that make and use up a matrix, a strip of it at a time */
+    SWI_DUTY_STRIPS,       /* ops that make and use up a matrix, a strip of it at a time */
+    SWI_DUTY_IMAGES        /* ops that go some images at a time */
 } swi_op_duty;
 
 /* Which axes of its operands are one: where a net gets other widths, a position is added to, or

@@ -364,17 +364,18 @@ static sw_status look_at(void *reader_, int64_t k, swi_image_hand *hand)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Images that batches hold beside the data set: slots, and the larger batch as F32. */
+/* Images that batches hold beside the data set: slots for training, and the larger batch as
+ * F32.
+ */
 static size_t in_batches(const reader *r, size_t each)
 {
     const int64_t batch[PARTS] = {r->opts.batch, r->opts.test_batch};
-    size_t images = 0, most = 0;
-    for (int p = 0; p < PARTS; p++) {
-        const size_t rows = (size_t)(batch[p] < r->n[p] ? batch[p] : r->n[p]);
-        images += rows * (swi_loader_fills_inline(rows * each, 0) ? 1 : SWI_SLOTS);
-        most = rows > most ? rows : most;
-    }
-    return images + most * sw_dtype_bytes(SW_F32);
+    size_t rows[PARTS];
+    for (int p = 0; p < PARTS; p++)
+        rows[p] = (size_t)(batch[p] < r->n[p] ? batch[p] : r->n[p]);
+    const size_t most = rows[TRAIN] > rows[TEST] ? rows[TRAIN] : rows[TEST];
+    return rows[TRAIN] * (swi_loader_fills_inline(rows[TRAIN] * each, 0) ? 1 : SWI_SLOTS) +
+           most * sw_dtype_bytes(SW_F32);
 }
 
 /* All of it is known before any is taken. */

@@ -10,7 +10,10 @@
  * A small batch is filled by the caller, and there is no thread: waking one takes the caller
  * 10 us, and where the others compute on all processors it takes one of them away from a step.
  * Nothing is filled ahead then, so the ring has one slot, which stays in a cache. Runs are done
- * with a slot when they return: on a device its bytes are copied to pinned memory first. */
+ * with a slot when they return: on a device its bytes are copied to pinned memory first.
+ *
+ * Without shuffling a batch lies in the data set as it is read: the one slot has no bytes, and
+ * is filled with addresses. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/handle.h"
@@ -173,6 +176,7 @@ struct sw_loader {
     uint32_t n_slots;
     uint64_t seed;
     bool shuffle, keyed, inline_fill, drop_last;
+    bool views; /* batches are those of the data set */
     size_t bytes;
     sw_arena *arena;
     slot *slots;
@@ -225,14 +229,13 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
     SW_ASSERT(batch >= 0 && batch < l->n_batches && rows > 0);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
-        SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);
         const size_t bytes = field->sample_bytes;
         to->input[f].shape.dim[0] = rows;
-        if (!l->shuffle && field->stride == (ptrdiff_t)bytes) {
-            memcpy(to->at[f], swi_sample_at(field, (size_t)first, l->place),
-                   (size_t)rows * bytes);
+        if (l->views) {
+            to->input[f].data = swi_sample_at(field, (size_t)first, 0);
             continue;
         }
+        SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);
         for (int64_t i = 0; i < rows; i++) {
             if (i + AHEAD < rows) {
                 const unsigned char *sample =
@@ -493,8 +496,16 @@ static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
         if (!sw_size_add(one, rounded, &one))
             SW_FAIL(SW_NOMEM, "loader: a batch of %lld overflows", (long long)l->batch);
     }
-    l->inline_fill = swi_loader_fills_inline(one, loader_opts->inline_fill);
+    l->views = !l->shuffle;
+    for (int f = 0; f < l->dataset->n_fields; f++) {
+        const swi_field *field = &l->dataset->field[f];
+        l->views = l->views && field->stride == (ptrdiff_t)field->sample_bytes &&
+                   (uintptr_t)field->data % sw_dtype_bytes(field->dtype) == 0;
+    }
+    l->inline_fill = l->views || swi_loader_fills_inline(one, loader_opts->inline_fill);
     l->n_slots = l->inline_fill ? 1 : (uint32_t)loader_opts->slots;
+    if (l->views)
+        return SW_OK;
     const size_t zones = (size_t)l->n_slots * SWI_MAX_FIELDS * SW_ALIGN;
     if (!sw_size_mul(one, l->n_slots, &l->bytes) || !sw_size_add(l->bytes, zones, &reserve))
         SW_FAIL(SW_NOMEM, "loader: %u slots of %zu bytes overflow", l->n_slots, one);
@@ -519,6 +530,13 @@ static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
     for (uint32_t s = 0; s < l->n_slots; s++)
         for (int f = 0; f < l->dataset->n_fields; f++) {
             const swi_field *field = &l->dataset->field[f];
+            sw_array *input = &l->slots[s].input[f];
+            *input = (sw_array){.dtype = field->dtype};
+            input->shape.rank = field->shape.rank + 1;
+            memcpy(&input->shape.dim[1], field->shape.dim,
+                   (size_t)field->shape.rank * sizeof field->shape.dim[0]);
+            if (l->views)
+                continue;
             size_t bytes = 0, rounded = 0;
             void *at;
             SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
@@ -526,11 +544,7 @@ static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
             SW_ASSERT((uintptr_t)at % SW_ALIGN == 0 && rounded >= bytes);
             memset(at, 0, bytes); /* touched now: no first batch waits for pages */
             l->slots[s].at[f] = at;
-            sw_array *input = &l->slots[s].input[f];
-            *input = (sw_array){.dtype = field->dtype, .data = at};
-            input->shape.rank = field->shape.rank + 1;
-            memcpy(&input->shape.dim[1], field->shape.dim,
-                   (size_t)field->shape.rank * sizeof field->shape.dim[0]);
+            input->data = at;
         }
 
     if (l->shuffle && !l->keyed) {

@@ -15,7 +15,7 @@ typedef struct {
 
 #define SWI_SMALL_BATCH ((size_t)256 << 10) /* copied in about 25 us */
 
-#define SWI_SLOTS 3 /* where sw_loader_opts does not say how many */
+#define SWI_SLOTS 2 /* where sw_loader_opts does not say how many: one is read, one filled */
 
 /* Does the caller fill batches of so many bytes, each field rounded up to the alignment, with
  * that sw_loader_opts.inline_fill? Then there is one slot, else as many as the options say. */

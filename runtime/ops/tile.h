@@ -70,6 +70,14 @@ void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint6
  * f64, where it is found inside. */
 enum { SWI_STRIPS_TILE = 2 };
 
+/* Does this kernel go image by image of a batch, which all of its operands have but those of
+ * *whole (bit i: operand i, outputs after inputs)? Those of its outputs are sums over images,
+ * which may be made a part of SWI_IMAGES after the other. */
+bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole);
+
+/* The type of one part of an operand of in_images with the whole batch. */
+sw_type swi_images_part(const swi_images_attrs *attrs, const sw_type *whole, int64_t part);
+
 /* losses.c: a sum that goes on from `sum`; 2 dy / n. */
 double swi_mse_sum(double sum, const float *x, const float *target, int64_t n);
 float swi_mse_slope(float dy, int64_t n);

@@ -47,6 +47,13 @@ bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
  * it is worth it is for the caller to see, by the arena. */
 SW_MUST_USE sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec);
 
+/* A part of that pass: convolutions, and what goes image by image around them, become one node
+ * that does all of it some images at a time, so that no more of what they leave for each other
+ * alone exists. The same bits. Its *found: there is such a chain (NULL: join them; SWI_NONE in
+ * the order for those that are gone). */
+SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_exec *exec,
+                                      bool *found);
+
 /* The pass, after the release pass: where a gradient is read by nothing but an update that
  * goes element by element, and the kernel can make it in rows, one node takes the place of
  * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on

@@ -120,8 +120,9 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
             const bool extra = node->grad < 0 && (int)j >= desc->n_out;
             if (swi_is_null(node, j))
                 continue;
-            if (!extra || read[operands[node->n_in + j]])
-                touch(t, t->values[operands[node->n_in + j]].storage, i);
+            const uint32_t s = t->values[operands[node->n_in + j]].storage;
+            if (!extra || read[operands[node->n_in + j]] || t->storages[s].pinned)
+                touch(t, s, i);
         }
         if (node->scratch != SWI_NONE)
             touch(t, node->scratch, i);
@@ -575,6 +576,12 @@ static bool count(swi_program *p, const swi_order *order)
         if (duty == SWI_DUTY_STRIPS) {
             const swi_strips_attrs *a = (const void *)(p->trace.attrs + node->attrs);
             info->n_tiled += a->kind == SWI_STRIPS_UPDATE;
+            info->n_rebuilt += (uint32_t)a->rebuilds;
+            info->rebuild_cost += a->rebuild_cost;
+            strips = true;
+        }
+        if (duty == SWI_DUTY_IMAGES) {
+            const swi_images_attrs *a = (const void *)(p->trace.attrs + node->attrs);
             info->n_rebuilt += (uint32_t)a->rebuilds;
             info->rebuild_cost += a->rebuild_cost;
             strips = true;

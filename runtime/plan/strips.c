@@ -679,6 +679,7 @@ sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
         if (is_group(&s, at, &g, &last))
             SW_TRY(join(&s, &g, last));
     }
+    SW_TRY(swi_pass_chains(t, order, exec, NULL));
     uint32_t n = 0;
     for (uint32_t at = 0; at < order->n; at++)
         if (order->nodes[at] != SWI_NONE)
@@ -697,5 +698,5 @@ bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec)
         return false;
     for (uint32_t at = 0; at < order->n && !found; at++)
         found = is_group(&s, at, &g, &last);
-    return found;
+    return found || (swi_pass_chains(t, order, exec, &found) == SW_OK && found);
 }

@@ -244,7 +244,8 @@ static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle,
         l[i] = data_loader(of[i], o);
         OK(sw_loader_epoch(l[i], 3));
     }
-    CU_ASSERT_EQUAL(sw_loader_bytes(l[0]), sw_loader_bytes(l[1]));
+    if (shuffle)
+        CU_ASSERT_EQUAL(sw_loader_bytes(l[0]), sw_loader_bytes(l[1]));
     for (; n[0] > 0; batches++) {
         for (int i = 0; i < 2; i++)
             OK(sw_loader_next(l[i], &in[i], &n[i]));

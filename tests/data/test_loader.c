@@ -31,7 +31,12 @@ static void check_batch(const sw_dataset *dataset, const sw_array *inputs,
     CU_ASSERT(inputs[0].shape.dim[0] == rows && inputs[1].shape.dim[0] == rows);
     CU_ASSERT(inputs[0].shape.dim[1] == 1 && inputs[0].shape.dim[2] == 28 &&
               inputs[0].shape.dim[3] == 28);
-    CU_ASSERT((uintptr_t)inputs[0].data % 64 == 0 && (uintptr_t)inputs[1].data % 64 == 0);
+    if (order != NULL) {
+        CU_ASSERT((uintptr_t)inputs[0].data % 64 == 0 && (uintptr_t)inputs[1].data % 64 == 0);
+    } else { /* where the data set has it */
+        CU_ASSERT(inputs[0].data == (const char *)info.field[0].data + first * 784 &&
+                  inputs[1].data == (const char *)info.field[1].data + first);
+    }
     int wrong = 0;
     for (int64_t i = 0; i < rows; i++) {
         const int64_t sample = order != NULL ? order[first + i] : first + i;
@@ -121,22 +126,31 @@ static void wait_a_little(void)
 SW_TEST("a batch stays until the next call")
 {
     const sw_dataset *dataset = data_digits(40, 1);
-    for (int slots = 1; slots <= 4; slots++)
-        for (int restart = 0; restart < 2; restart++) {
+    uint32_t order[2][40];
+    for (uint64_t epoch = 0; epoch < 2; epoch++)
+        sw_rng_shuffle(order[epoch], 40, 0, epoch);
+    for (int slots = 0; slots <= 4; slots++) /* 0: batches in order */
+        for (int i = 0; i < 4; i++) {
             const sw_array *inputs;
-            sw_loader *l = data_loader(dataset, (sw_loader_opts){.batch = 4, .slots = slots});
+            const int restart = i & 1, in_line = i >> 1 != 0 ? -1 : 0;
+            const uint32_t *now = slots > 0 ? order[0] : NULL,
+                           *then = slots > 0 ? order[1] : NULL;
+            sw_loader *l = data_loader(dataset, (sw_loader_opts){.batch = 4,
+                                                                 .slots = slots,
+                                                                 .shuffle = slots > 0,
+                                                                 .inline_fill = in_line});
             begin(l, 0);
             for (int64_t b = 0; b < 5; b++) {
                 CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
                 wait_a_little();
-                check_batch(dataset, inputs, NULL, b * 4, 4);
+                check_batch(dataset, inputs, now, b * 4, 4);
             }
             if (restart) {
                 begin(l, 1);
                 wait_a_little();
-                check_batch(dataset, inputs, NULL, 16, 4);
+                check_batch(dataset, inputs, now, 16, 4);
                 CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
-                check_batch(dataset, inputs, NULL, 0, 4);
+                check_batch(dataset, inputs, then, 0, 4);
             }
         }
 }
@@ -237,7 +251,7 @@ SW_TEST("seeks follow each other in any order")
 SW_TEST("a position is what the caller has had")
 {
     const sw_dataset *dataset = data_digits(103, 1);
-    const sw_loader_opts opts = {.batch = 10, .slots = 8};
+    const sw_loader_opts opts = {.batch = 10, .slots = 8, .shuffle = 1, .inline_fill = -1};
     sw_loader *l = data_loader(dataset, opts);
     uint64_t epoch = 7;
     int64_t batch = 7;
@@ -260,6 +274,8 @@ SW_TEST("the batches of an epoch are shared out, each to one rank")
         uint32_t of, share;
     } ways[] = {{1, 1}, {2, 1}, {3, 1}, {4, 2}, {5, 1}, {6, 3}, {16, 4}};
     const sw_dataset *dataset = data_digits(103, 5);
+    uint32_t order[103];
+    sw_rng_shuffle(order, 103, 0, 0);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (int way = 0; way < 4; way++) {
             int seen[11] = {0};
@@ -270,8 +286,8 @@ SW_TEST("the batches of an epoch are shared out, each to one rank")
                 const sw_array *inputs;
                 const sw_loader_opts opts =
                     SW_OPTS(sw_loader_opts, .batch = 10, .drop_last = drop,
-                            .inline_fill = way < 2 ? 1 : -1, .of = ways[w].of, .first = first,
-                            .share = ways[w].share);
+                            .shuffle = first % 2 == 0, .inline_fill = way < 2 ? 1 : -1,
+                            .of = ways[w].of, .first = first, .share = ways[w].share);
                 OK(sw_loader_create(&l, dataset, &opts));
                 CU_ASSERT_EQUAL(sw_loader_batches(l), all);
                 /* From the start, and from each multiple of `of` on. */
@@ -283,7 +299,8 @@ SW_TEST("the batches of an epoch are shared out, each to one rank")
                         if (place < first || place >= first + ways[w].share)
                             continue;
                         CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
-                        check_batch(dataset, inputs, NULL, b * 10, b < 10 ? 10 : 3);
+                        check_batch(dataset, inputs, first % 2 == 0 ? order : NULL, b * 10,
+                                    b < 10 ? 10 : 3);
                         seen[b] += from == 0;
                     }
                     CU_ASSERT_EQUAL(next(l, &inputs), 0);
@@ -325,14 +342,16 @@ SW_TEST("a seek replays nothing")
 {
     const sw_dataset *dataset = data_digits(1000, 1);
     const sw_array *inputs;
-    sw_loader *l =
-        data_loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = -1});
+    uint32_t order[1000];
+    sw_loader *l = data_loader(
+        dataset, (sw_loader_opts){.batch = 10, .slots = 3, .shuffle = 1, .inline_fill = -1});
+    sw_rng_shuffle(order, 1000, 0, 1);
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 0, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
     const char *first = inputs[0].data; /* slots stand one after the other */
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 1, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
-    check_batch(dataset, inputs, NULL, 990, 10);
+    check_batch(dataset, inputs, order, 990, 10);
     const char *second = inputs[0].data;
     CU_ASSERT_FATAL(second > first);
     const char *third = second + (second - first);
@@ -368,16 +387,19 @@ SW_TEST("bytes are those of all slots")
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, (size_t)1 << 30), SW_OK);
         const size_t image = ((size_t)batch * 784 + 63) / 64 * 64,
                      label = ((size_t)batch + 63) / 64 * 64;
-        sw_loader *three = data_loader(
-            dataset, (sw_loader_opts){.batch = batch, .budget = budget, .inline_fill = -1});
-        CU_ASSERT_EQUAL(sw_loader_bytes(three), 3 * (image + label));
-        CU_ASSERT_EQUAL(sw_budget_used(budget), 3 * (image + label));
-        sw_loader *five = data_loader(
-            dataset,
-            (sw_loader_opts){.batch = batch, .slots = 5, .budget = budget, .inline_fill = -1});
+        sw_loader_opts opts = {.batch = batch, .budget = budget, .inline_fill = -1};
+        sw_loader *none = data_loader(dataset, opts);
+        CU_ASSERT(sw_loader_bytes(none) == 0 && sw_budget_used(budget) == 0);
+        opts.shuffle = 1;
+        sw_loader *two = data_loader(dataset, opts);
+        CU_ASSERT_EQUAL(sw_loader_bytes(two), 2 * (image + label));
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 2 * (image + label));
+        opts.slots = 5;
+        sw_loader *five = data_loader(dataset, opts);
         CU_ASSERT_EQUAL(sw_loader_bytes(five), 5 * (image + label));
-        CU_ASSERT_EQUAL(sw_budget_used(budget), 8 * (image + label));
-        sw_now(three);
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 7 * (image + label));
+        sw_now(none);
+        sw_now(two);
         sw_now(five);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         sw_budget_free(budget);
@@ -392,17 +414,17 @@ SW_TEST("a budget one byte short refuses")
     for (int i = 0; i < 4; i++) {
         sw_budget *budget = NULL;
         sw_loader *l = NULL;
-        const int more = i & 1, slots = i < 2 ? 3 : 1;
+        const int more = i & 1, slots = i < 2 ? 2 : 1;
         const size_t least = (size_t)slots * slot;
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, least - 1 + (size_t)more), SW_OK);
         const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 8, .budget = budget,
-                                            .inline_fill = slots == 3 ? -1 : 0);
+                                            .shuffle = 1, .inline_fill = slots == 2 ? -1 : 0);
         const sw_status status = sw_loader_create(&l, dataset, &opts);
         if (more) {
             CU_ASSERT_EQUAL(status, SW_OK);
         } else {
             failed_as(status, SW_NOMEM,
-                      slots == 3 ? "needs 19,008 bytes" : "needs 6,336 bytes");
+                      slots == 2 ? "needs 12,672 bytes" : "needs 6,336 bytes");
             CU_ASSERT_PTR_NULL(l);
             CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         }
@@ -526,8 +548,8 @@ SW_TEST("without a thread there is one slot")
         int64_t batch;
         int slots, inline_fill;
         size_t taken;
-    } cases[] = {{4096, 0, 0, 1}, {4097, 0, 0, 3}, {4096, 7, 0, 1},    {4097, 7, 0, 7},
-                 {4097, 1, 0, 1}, {4097, 7, 1, 1}, {4096, 0, -1, 3},   {4096, 7, -1, 7},
+    } cases[] = {{4096, 0, 0, 1}, {4097, 0, 0, 2}, {4096, 7, 0, 1},    {4097, 7, 0, 7},
+                 {4097, 1, 0, 1}, {4097, 7, 1, 1}, {4096, 0, -1, 2},   {4096, 7, -1, 7},
                  {1, 0, 0, 1},    {1, 1024, 0, 1}, {1, 1024, -1, 1024}};
     static unsigned char numbers[4097 * 64];
     const sw_samples samples = {.data = numbers, .type = SW_NUMBER_U8, .shape = SW_SHAPE(64)};
@@ -542,6 +564,7 @@ SW_TEST("without a thread there is one slot")
         sw_loader *l =
             data_loader(dataset, (sw_loader_opts){.batch = cases[i].batch,
                                                   .slots = cases[i].slots,
+                                                  .shuffle = 1,
                                                   .inline_fill = cases[i].inline_fill,
                                                   .budget = budget});
         SW_CHECK(sw_loader_bytes(l) == bytes_of_all && sw_budget_used(budget) == bytes_of_all,
@@ -567,8 +590,9 @@ SW_TEST("small batches need no thread")
     sw_budget *budget = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const sw_loader_opts opts = {.batch = cases[i].batch,
-                                     .inline_fill = cases[i].inline_fill};
+        sw_loader_opts opts = {.batch = cases[i].batch, .inline_fill = cases[i].inline_fill};
+        CU_ASSERT_EQUAL(sweep(dataset, SW_FAULT_THREAD, budget, opts), 0); /* in order */
+        opts.shuffle = 1;
         const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget, opts);
         SW_CHECK(threads == cases[i].threads, "%lld, %d: %llu threads",
                  (long long)cases[i].batch, cases[i].inline_fill, (unsigned long long)threads);

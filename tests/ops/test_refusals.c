@@ -454,9 +454,10 @@ SW_TEST("an op without a gradient says so")
 static bool is_of_optimizers(const char *op)
 {
     static const char *const names[] = {
-        "sumsq",       "clip_scale",   "accumulate_into", "finite",     "product_bound",
-        "any_verdict", "note_verdict", "count_skipped",   "adam_tick",  "steps_tick",
-        "noise_move",  "in_strips",    "partial_sum",     "shard_mean", "agreed_verdict"};
+        "sumsq",         "clip_scale",  "accumulate_into", "finite",
+        "product_bound", "any_verdict", "note_verdict",    "count_skipped",
+        "adam_tick",     "steps_tick",  "noise_move",      "in_strips",
+        "in_images",     "partial_sum", "shard_mean",      "agreed_verdict"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(op, names[i]) == 0)
             return true;

@@ -44,6 +44,7 @@ static const struct {
     {"shard_mean", "adds over runs: tests/runtime/test_shards.c"},
     {"agreed_verdict", "joins what `finite` says"},
     {"in_strips", "runs other ops: tests/runtime/test_strips.c"},
+    {"in_images", "runs other ops: tests/runtime/test_chains.c"},
     {"noise_move", "moves parameters along their noise: tests/population/test_zo.c"},
 };
 

@@ -38,7 +38,7 @@ static setting drawn(uint64_t seed)
     for (int i = 0; i < s.n_loaders; i++) {
         const int64_t rows = 1 + (int64_t)sw_dice_below(&dice, 60);
         const int slots = 1 + (int)sw_dice_below(&dice, 4);
-        s.loader[i] = SW_OPTS(sw_loader_opts, .batch = rows, .slots = slots,
+        s.loader[i] = SW_OPTS(sw_loader_opts, .batch = rows, .slots = slots, .shuffle = 1,
                               .inline_fill = slots == 4 ? -1 : slots == 3);
     }
     s.later = s.n_loaders > 0 && sw_dice_below(&dice, 2) == 0;
@@ -224,13 +224,13 @@ SW_TEST("loaders of a budget count in totals by themselves")
     AFTER(sw_dataset_destroy, samples);
     sw_budget *budget = made_budget((size_t)1 << 30);
     const sw_loader_opts opts =
-        SW_OPTS(sw_loader_opts, .batch = 20, .budget = budget, .inline_fill = -1);
+        SW_OPTS(sw_loader_opts, .batch = 20, .budget = budget, .shuffle = 1, .inline_fill = -1);
     OK(sw_loader_create(&kept, samples, &opts));
     AFTER(sw_loader_destroy, kept);
     OK(sw_loader_create(&gone, samples, &opts));
     const size_t one = sw_loader_bytes(kept);
     CU_ASSERT_EQUAL(one,
-                    bytes_of(&(sw_loader_opts){.batch = 20, .slots = 3, .inline_fill = -1}));
+                    bytes_of(&(sw_loader_opts){.batch = 20, .slots = 2, .inline_fill = -1}));
     for (int i = 0; i < 2; i++) {
         net *n = net_new(false, NULL);
         sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));

@@ -84,7 +84,8 @@ SW_TEST("a child hangs in nothing, and the parent goes on")
 {
     const char *path = sw_temp_path("forked.jsonl");
     const sw_profile_opts profile = SW_OPTS(sw_profile_opts, .path = path);
-    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2, .inline_fill = -1),
+    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2, .shuffle = 1,
+                                           .inline_fill = -1),
                          inlined = SW_OPTS(sw_loader_opts, .batch = 2, .inline_fill = 1);
     family f = {.n = net_new(false, NULL), .b = net_batch(false, 0, 8)};
     const sw_array *inputs;

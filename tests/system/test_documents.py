@@ -140,7 +140,7 @@ def lines():
     check((train["documents"], train["context"], train["cut"], train["cut_tokens"], train["passed_over"], test["documents"]) == (136, 64, 1, 36, 1, 15) and
           train["counted"] <= train["tokens"] <= train["rows"] * 64, train, test)
     rows = sum(int(n) for n in re.findall(r" rows ([0-9]+) x 64 ", "\n".join(said_there)))
-    check(said(f"plan {words} --json")["data_bytes"] == (2 * 4 + rows) * 4 * 64 * 4, rows) # two loaders, and all rows
+    check(said(f"plan {words} --json")["data_bytes"] == (4 + rows) * 4 * 64 * 4, rows) # the loader for training, and all rows
     refused(f"plan {words.replace('40', '20')}", 3, "some.jsonl: line ", "must be an id, 0 to 19 (got ", "the model knows no others")
     refused(f"es {SHORT}".replace("--schedule constant", ""), 2, "is not there for es")
     refused(f"train {SHORT} --members 2", 2, "is not there for members")

@@ -98,7 +98,7 @@ static sw_status make_ready(evaluation *e)
     const job_opts *o = e->job.opts;
     const sw_loader_opts opts =
         SW_OPTS(sw_loader_opts, .batch = job_slot_rows(&e->job.test, e->job.batch),
-                .slots = JOB_SLOTS, .budget = job_on_device(o) ? NULL : e->job.budget);
+                .budget = job_on_device(o) ? NULL : e->job.budget);
     SW_TRY(sw_loader_create(&e->loader, e->job.test.set, &opts));
     SW_TRY(job_ready(&e->job));
     return o->params != NULL ? cli_saved(sw_model_load(e->job.net.model, o->params)) : SW_OK;

@@ -33,13 +33,6 @@ static size_t slot_bytes(const job_data *data, int64_t rows)
     return slot;
 }
 
-/* Bytes of the loader of `data`: one slot where it has no thread. */
-static size_t ring_bytes(const job_data *data, int64_t batch)
-{
-    const size_t slot = slot_bytes(data, job_slot_rows(data, batch));
-    return swi_loader_fills_inline(slot, 0) ? slot : slot * JOB_SLOTS;
-}
-
 size_t job_image_bytes(const job *j)
 {
     size_t sum = 0;
@@ -98,10 +91,11 @@ void job_set_batch(job *j, int64_t batch)
         }
         p->plan.size = sizeof p->plan;
     }
-    const size_t ring = ring_bytes(&j->test, j->batch);
-    j->data_bytes = j->opts->method == JOB_ES     ? slot_bytes(&j->train, j->batch)
-                    : j->opts->method == JOB_NONE ? ring
-                                                  : ring_bytes(&j->train, j->batch) + ring;
+    const job_data *data = j->opts->method == JOB_NONE ? &j->test : &j->train;
+    const bool es = j->opts->method == JOB_ES;
+    j->data_bytes = slot_bytes(data, es ? j->batch : job_slot_rows(data, j->batch));
+    if (!es && data == &j->train && !swi_loader_fills_inline(j->data_bytes, 0))
+        j->data_bytes *= SWI_SLOTS;
     if (tool_task_of(&j->train.info) == TOOL_DOCUMENTS) /* they are packed, and lie whole */
         j->data_bytes += slot_bytes(&j->train, j->train.n) + slot_bytes(&j->test, j->test.n);
 }

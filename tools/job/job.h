@@ -9,7 +9,6 @@
 #include "tools/job/machine.h"
 #include "tools/models/models.h"
 
-#define JOB_SLOTS SWI_SLOTS     /* batch slots of each loader that has a thread */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
 /* How parameters are changed. MEZO: by the differences of two runs forward, so that programs of
@@ -191,7 +190,8 @@ typedef struct {
     sw_es_opts es_opts; /* of JOB_ES: what job_make makes `es` from */
     sw_es *es;          /* of programs of training */
     job_program program[JOB_PROGRAMS];
-    size_t data_bytes; /* of both loaders; with JOB_ES of one batch, which all programs share */
+    size_t data_bytes; /* of the loader for training, as testing reads the data set in place;
+                          with JOB_ES and JOB_NONE of one batch, which all programs share */
 } job;
 
 /* ", bf16 in pair order, products by VDPBF16PS": after the device; "" for f32. The job has its

@@ -224,7 +224,7 @@ static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bo
     const int rank = swi_ranks_rank(t->job.ranks), ranks = swi_ranks_size(t->job.ranks);
     const int share = learns ? t->job.shards_here : 1;
     const sw_loader_opts opts =
-        SW_OPTS(sw_loader_opts, .batch = job_slot_rows(data, t->job.batch), .slots = JOB_SLOTS,
+        SW_OPTS(sw_loader_opts, .batch = job_slot_rows(data, t->job.batch),
                 .seed = (uint64_t)t->opts.job.seed, .shuffle = shuffle,
                 .drop_last = learns && t->job.shards > 0,
                 .of = (uint32_t)(!learns ? ranks > 1 ? ranks : 0 : t->job.shards),
