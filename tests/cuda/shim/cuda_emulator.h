@@ -183,9 +183,9 @@ template <class T> static inline T atomicCAS(T *at, T expected, T value)
     type(&name)[n] = *static_cast<type(*)[n]>(swi_emu_shared(&name##_site, sizeof(type[n])))
 #define SW_SHARED_DYNAMIC(type, name) type *const name = static_cast<type *>(swi_emu_dynamic())
 
-template <class T> static inline void sw_cuda_store_wide(T *p, const T &value)
+template <bool ASSIGNS, class T> static inline void sw_cuda_store_wide(T *p, const T &value)
 {
-    *static_cast<T *>(swi_emu_global(p)) = value;
+    *static_cast<T *>(ASSIGNS ? p : swi_emu_global(p)) = value;
 }
 
 struct swi_emu_launch_info {
