@@ -104,7 +104,9 @@ static int dispatch(int argc, char **argv)
                sw_heap_backend(), COMPRESSED);
         const int bf16 = sw_cpu_bf16();
         if (verbose)
-            printf("instruction set: %s\nproducts in bf16: pair by %s, tile by %s\n",
+            printf("CUDA module: " SW_CUDA_MODULE
+                   "\ninstruction set: %s\nproducts in bf16: pair by "
+                   "%s, tile by %s\n",
                    sw_isa_best(),
                    (bf16 & SW_BF16_DOT_PAYS) != 0 ? "VDPBF16PS"
                    : (bf16 & SW_BF16_DOT) != 0    ? "FMA (VDPBF16PS is there, and slower)"

@@ -147,9 +147,9 @@ __global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float 
     const int64_t fours = wide ? n / 4 : 0;
     for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads()) {
         const uchar4 b = reinterpret_cast<const uchar4 *>(x)[i];
-        reinterpret_cast<float4 *>(y)[i] =
-            make_float4((float)b.x * scale + shift, (float)b.y * scale + shift,
-                        (float)b.z * scale + shift, (float)b.w * scale + shift);
+        const float v[4] = {(float)b.x * scale + shift, (float)b.y * scale + shift,
+                            (float)b.z * scale + shift, (float)b.w * scale + shift};
+        sw_cuda_store(y + 4 * i, v);
     }
     for (int64_t i = 4 * fours + sw_cuda_thread(); i < n; i += sw_cuda_threads())
         y[i] = (float)x[i] * scale + shift;

@@ -188,7 +188,7 @@ static __device__ __forceinline__ void conv_store_slice(const slice<T> &from, fl
         SW_UNROLL
         for (int c = 0; c < W; c++)
             v[c] = from.b[r * W + c];
-        sw_cuda_store(b + (first + r * STEP) * T::B_LINE + q, v);
+        sw_cuda_store<SW_CUDA_ASSIGN>(b + (first + r * STEP) * T::B_LINE + q, v);
     }
 }
 

@@ -19,6 +19,26 @@
 #define SW_SHARED_DYNAMIC(type, name)                                                          \
     extern __shared__ __align__(16) unsigned char sw_dynamic_shared[];                         \
     type *const name = reinterpret_cast<type *>(sw_dynamic_shared)
+/* To global memory in one access: the compiler takes assignments apart in unrolled loops. */
+template <bool ASSIGNS>
+static __device__ __forceinline__ void sw_cuda_store_wide(float4 *p, const float4 &v)
+{
+    if (ASSIGNS)
+        *p = v;
+    else
+        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(v.x), "f"(v.y),
+                     "f"(v.z), "f"(v.w)
+                     : "memory");
+}
+template <bool ASSIGNS>
+static __device__ __forceinline__ void sw_cuda_store_wide(uint2 *p, const uint2 &v)
+{
+    if (ASSIGNS)
+        *p = v;
+    else
+        asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y)
+                     : "memory");
+}
 /* One kernel of each unit has a name that the host knows, and leads it to the others
  * (runtime/device/cuda/host.c). */
 #ifdef SW_CUDA_ANCHOR
@@ -175,11 +195,15 @@ static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const float *
         v[0] = *p;
     }
 }
-template <int W>
+/* SW_CUDA_ASSIGN: by assignment, to shared memory too, and where registers are scarce. All
+ * other stores are to global memory alone. */
+constexpr bool SW_CUDA_ASSIGN = true;
+template <bool ASSIGNS = false, int W>
 static __device__ __forceinline__ void sw_cuda_store(float *p, const float (&v)[W])
 {
     if (W == 4)
-        *reinterpret_cast<float4 *>(p) = make_float4(v[0], v[1 % W], v[2 % W], v[3 % W]);
+        sw_cuda_store_wide<ASSIGNS>(reinterpret_cast<float4 *>(p),
+                                    make_float4(v[0], v[1 % W], v[2 % W], v[3 % W]));
     else
         *p = v[0];
 }
@@ -196,15 +220,16 @@ static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const uint16_
         v[3 % W] = sw_bf16_widen((uint16_t)(four.y >> 16));
     }
 }
-template <int W>
+template <bool ASSIGNS = false, int W>
 static __device__ __forceinline__ void sw_cuda_store(uint16_t *p, const float (&v)[W])
 {
     uint16_t r[W];
     for (int k = 0; k < W; k++)
         r[k] = sw_bf16_round(v[k]);
     if (W == 4)
-        *reinterpret_cast<uint2 *>(p) =
-            make_uint2(r[0] | (uint32_t)r[1 % W] << 16, r[2 % W] | (uint32_t)r[3 % W] << 16);
+        sw_cuda_store_wide<ASSIGNS>(
+            reinterpret_cast<uint2 *>(p),
+            make_uint2(r[0] | (uint32_t)r[1 % W] << 16, r[2 % W] | (uint32_t)r[3 % W] << 16));
     else
         *p = r[0];
 }
@@ -246,14 +271,14 @@ static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const sw_cuda
     else
         sw_cuda_load(v, static_cast<const float *>(x.p) + i);
 }
-template <int W>
+template <bool ASSIGNS = false, int W>
 static __device__ __forceinline__ void sw_cuda_store(const sw_cuda_numbers &y, int64_t i,
                                                      const float (&v)[W])
 {
     if (y.half)
-        sw_cuda_store(static_cast<uint16_t *>(y.p) + i, v);
+        sw_cuda_store<ASSIGNS>(static_cast<uint16_t *>(y.p) + i, v);
     else
-        sw_cuda_store(static_cast<float *>(y.p) + i, v);
+        sw_cuda_store<ASSIGNS>(static_cast<float *>(y.p) + i, v);
 }
 
 /* Over the lanes of a warp, in the order of a binary tree; every lane has the result. */

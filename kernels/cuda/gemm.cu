@@ -132,7 +132,7 @@ static __device__ __forceinline__ void store_slice(float *scratch_of_tiles, cons
         for (int i = 0; i < 4; i++)
             scratch_of_tiles[s.to + i * T::SIDE] = v[i];
     } else {
-        sw_cuda_store(scratch_of_tiles + s.to, v);
+        sw_cuda_store<SW_CUDA_ASSIGN>(scratch_of_tiles + s.to, v);
     }
 }
 
@@ -254,7 +254,7 @@ static __device__ __forceinline__ void put(float *c, const ending &e, int64_t co
         v[i] = e.bias != nullptr ? sum[i] + with[i] : sum[i];
         v[i] = then_of(e, e.add ? old[i] + v[i] : v[i]);
     }
-    sw_cuda_store(c, v);
+    sw_cuda_store<SW_CUDA_ASSIGN>(c, v);
 }
 
 static __device__ __forceinline__ void put_four(const product &p, float *c, int row, int col,
@@ -294,7 +294,7 @@ finish(const product &p, float *c, int row, int col, const corner &mine,
             if (T::SLICES == 1)
                 put_four(p, c, row + down, col + across, four);
             else
-                sw_cuda_store(
+                sw_cuda_store<SW_CUDA_ASSIGN>(
                     scratch_of_tiles + (mine.slice * T::SIDE + down) * T::SIDE + across, four);
         }
     }

@@ -47,7 +47,7 @@ static __device__ __forceinline__ void draw_at(const draw &d, const F &f, uint32
     for (int k = 0; k < 4; k++)
         v[k] = d.add ? y[k] + v[k] : v[k];
     if (whole)
-        sw_cuda_store(d.y, from, v);
+        sw_cuda_store<SW_CUDA_ASSIGN>(d.y, from, v);
     for (int k = 0; k < 4 && k < left && !whole; k++) {
         const float one[1] = {v[k]};
         sw_cuda_store(d.y, from + k, one);

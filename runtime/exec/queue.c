@@ -619,7 +619,8 @@ static sw_status grow(sw_exec *exec, const wants *want)
     }
     for (int j = 0; j < SWI_HISTORY; j++, at += q->block_bytes)
         q->readback[j].pinned = at;
-    return SW_OK;
+    /* Its padding is copied to the host, too. */
+    return swi_queue_fault(q, q->api->fill(&q->compute, swi_queue_block(q), 0, q->block_bytes));
 }
 
 sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)

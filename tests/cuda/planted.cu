@@ -119,6 +119,13 @@ __global__ void too_much_shared(float *y)
     y[threadIdx.x] = 0.0f;
 }
 
+__global__ void global_store_to_shared(float *y, int right)
+{
+    SW_SHARED(float4, four, 1);
+    sw_cuda_store_wide<false>(right ? reinterpret_cast<float4 *>(y) : four,
+                              make_float4(1.0f, 2.0f, 3.0f, 4.0f));
+}
+
 /* ---- elements and lanes ------------------------------------------------------------------ */
 
 __global__ void copies(float *y, const float *x, int n)

@@ -21,6 +21,7 @@ extern "C" {
     PLANTED(READS_UNWRITTEN, reads_unwritten, 0, y)                                            \
     PLANTED(DYNAMIC_REVERSE, dynamic_reverse, p->shared_bytes, y, x, !p->right)                \
     PLANTED(TOO_MUCH_SHARED, too_much_shared, 0, y)                                            \
+    PLANTED(GLOBAL_STORE_TO_SHARED, global_store_to_shared, 0, y, p->right)                    \
     PLANTED(COPIES, copies, 0, y, x, p->n)                                                     \
     PLANTED(COPIES_FOUR, copies_four, 0, y, x)                                                 \
     PLANTED(LANES, lanes, 0, u)                                                                \

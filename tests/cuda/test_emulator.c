@@ -149,6 +149,15 @@ SW_TEST("launches that no device takes are refused")
            (const char *[]){"65536 bytes of shared memory", NULL});
 }
 
+SW_TEST("a store to global memory stays out of shared memory")
+{
+    expect((planted){.kernel = PLANTED_GLOBAL_STORE_TO_SHARED},
+           (const char *[]){"global_store_to_shared: a store to global memory", NULL});
+    set_up(0);
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_GLOBAL_STORE_TO_SHARED, .right = 1}), 0);
+    CU_ASSERT(y[0] == 1.0f && y[3] == 4.0f);
+}
+
 SW_TEST("shared memory begins as NaNs in each block")
 {
     set_up(0);

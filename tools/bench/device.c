@@ -114,10 +114,19 @@ static sw_status open_card(card *c)
     const size_t square = (size_t)o.raw_side * (size_t)o.raw_side * sizeof(float);
     const size_t bytes = (size_t)o.raw_bytes;
     const size_t most = bytes > square ? bytes : square;
-    for (int i = 0; i < 3; i++) {
-        const size_t own = i < 2 ? most : square;
-        SW_TRY(api->alloc(its, &c->block[i], own));
-        SW_TRY(api->fill(&c->queue, c->block[i], 0x3f, own)); /* 0.747 in every element */
+    for (int i = 0; i < 3; i++)
+        SW_TRY(api->alloc(its, &c->block[i], i < 2 ? most : square + sizeof(sw_cuda_counters)));
+    /* Random numbers: products of constants are faster. The counters are those of step 0. */
+    SW_TRY(api->fill(&c->queue, c->block[2], 0, sizeof(sw_cuda_counters)));
+    c->queue.counters = c->block[2];
+    for (int i = 0; i < 2; i++) {
+        const sw_buffer random = buffer_of(c->block[i], 1, (int64_t)(most / sizeof(float)));
+        const work draws = {.op = SW_OP_rand, .grad = -1};
+        const sw_cuda_entry *entry;
+        const sw_launch l = SW_INIT(.size = sizeof l, .out = &random, .n_out = 1, .seed = 1,
+                                    .stream = (uint32_t)i);
+        SW_TRY(entry_of(&draws, &entry));
+        SW_TRY(swi_device_faulted(c->device, entry->kernel(&l, &c->queue)));
     }
     return SW_OK;
 }

@@ -109,6 +109,8 @@ int swi_emu_lane(void);
 /* An array of the block, the same for each thread that names the site. */
 void *swi_emu_shared(const void *site, size_t bytes);
 void *swi_emu_dynamic(void);
+/* `p`, which must not be in shared memory. */
+void *swi_emu_global(void *p);
 
 #define __syncthreads() swi_emu_barrier(__FILE__, __LINE__)
 #define __syncwarp(...) ((void)swi_emu_warp(0, 0xffffffffu, __FILE__, __LINE__))
@@ -180,6 +182,11 @@ template <class T> static inline T atomicCAS(T *at, T expected, T value)
     static const char name##_site = 0;                                                         \
     type(&name)[n] = *static_cast<type(*)[n]>(swi_emu_shared(&name##_site, sizeof(type[n])))
 #define SW_SHARED_DYNAMIC(type, name) type *const name = static_cast<type *>(swi_emu_dynamic())
+
+template <bool ASSIGNS, class T> static inline void sw_cuda_store_wide(T *p, const T &value)
+{
+    *static_cast<T *>(ASSIGNS ? p : swi_emu_global(p)) = value;
+}
 
 struct swi_emu_launch_info {
     const char *kernel;

@@ -339,6 +339,15 @@ void *swi_emu_dynamic(void)
     return shared.dynamic;
 }
 
+void *swi_emu_global(void *p)
+{
+    if (p >= shared.bytes && p < shared.bytes + sizeof shared.bytes) {
+        fail(cudaErrorIllegalAddress, "a store to global memory goes to shared memory");
+        leave();
+    }
+    return p;
+}
+
 static void shared_reset(void)
 {
     shared.used = shared.counted = 0;
