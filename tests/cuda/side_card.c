@@ -275,7 +275,8 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
         status = fetch(&p, entry);
     const char *why = sw_textf("%s", sw_last_error());
     sw_cuda_info info; /* a card that still answers can go on */
-    broken |= status == SW_DEVICE && device->api->info(device->card, &info) != SW_OK;
+    broken |= status == SW_DEVICE && (swi_device_fault(device) != SW_OK ||
+                                      device->api->info(device->card, &info) != SW_OK);
     for (int i = 0; i < p.n; i++)
         if (p.at[i].apart != NULL)
             device->api->free(device->card, p.at[i].apart);

@@ -464,6 +464,26 @@ SW_TEST("outputs are copied to the host")
     }
 }
 
+/* The fake's memory begins as words of ones. */
+SW_TEST("all bytes that are copied to the host have been written")
+{
+    new_card(true);
+    sw_exec *device = on_card(NULL);
+    int found = 0;
+    step_on(device, net_new(false, NULL), noisy_step, 0, ROWS);
+    const float loss = (float)net_metric(device, "loss");
+    const swi_queue *q = device->queue;
+    for (int i = 0; i < SWI_HISTORY; i++) {
+        const uint32_t *words = (const void *)q->readback[i].pinned;
+        if (memcmp(words, &loss, sizeof loss) != 0)
+            continue;
+        found++;
+        for (size_t k = 0; k < q->block_bytes / sizeof *words; k++)
+            CU_ASSERT_NOT_EQUAL(words[k], UINT32_MAX);
+    }
+    CU_ASSERT_EQUAL(found, 1);
+}
+
 /* ---- bindings ---------------------------------------------------------------------------- */
 
 static uint64_t captures_so_far(void)

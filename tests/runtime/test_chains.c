@@ -62,14 +62,14 @@ static void begin(chained *n, kind k, function *f, sw_exec *exec)
 
 static unsigned char xs[MOST * CHANNELS * SIDE * SIDE], ys[MOST];
 
-static sw_run_args args_of(chained *n, int64_t batch, sw_array *inputs)
+static sw_run_args args_of(chained *n, int64_t n_images, sw_array *inputs)
 {
     for (size_t i = 0; i < sizeof xs; i++)
         xs[i] = (unsigned char)(i * 37 % 251 + i / 977 % 5);
     for (size_t i = 0; i < sizeof ys; i++)
         ys[i] = (unsigned char)(i * 7 % NET_CLASSES);
-    inputs[0] = (sw_array){SW_U8, SW_SHAPE(batch, CHANNELS, SIDE, SIDE), xs};
-    inputs[1] = (sw_array){SW_U8, SW_SHAPE(batch), ys};
+    inputs[0] = (sw_array){SW_U8, SW_SHAPE(n_images, CHANNELS, SIDE, SIDE), xs};
+    inputs[1] = (sw_array){SW_U8, SW_SHAPE(n_images), ys};
     return SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
                    .inputs = inputs, .n_inputs = 2);
 }
@@ -85,7 +85,7 @@ static int chains_of(const sw_exec *exec)
 }
 
 /* With the pass, without it, and in immediate mode, where it never is. */
-static void same_bits(const char *isa, kind k, function *f, int threads, int64_t batch)
+static void same_bits(const char *isa, kind k, function *f, int threads, int64_t n_images)
 {
     chained n[3];
     sw_plan_info plan[3];
@@ -96,15 +96,15 @@ static void same_bits(const char *isa, kind k, function *f, int threads, int64_t
             net_exec(&SW_OPTS(sw_exec_opts, .threads = way == 0 ? threads : 2, .isa = isa,
                               .no_strips = way == 1, .checks = way == 0));
         begin(&n[way], k, f, exec);
-        sw_run_args args = args_of(&n[way], batch, inputs);
+        sw_run_args args = args_of(&n[way], n_images, inputs);
         args.immediate = way == 2;
         plan[way] = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &plan[way]));
         for (args.step = 0; args.step < STEPS; args.step++)
             OK(sw_run(exec, &args));
         const int chains = way == 2 ? 0 : chains_of(exec);
-        SW_CHECK(chains == (way != 0 || batch <= 32 ? 0 : 4), "%s, way %d, %lld: %d", names[k],
-                 way, (long long)batch, chains);
+        SW_CHECK(chains == (way != 0 || n_images <= 32 ? 0 : 4), "%s, way %d, %lld: %d",
+                 names[k], way, (long long)n_images, chains);
         loss[way][0] = net_metric(exec, "loss");
         args.mode = SW_EVAL;
         OK(sw_run(exec, &args));
@@ -114,9 +114,9 @@ static void same_bits(const char *isa, kind k, function *f, int threads, int64_t
                  memcmp(loss[0], loss[1], sizeof loss[0]) == 0 &&
                  memcmp(loss[0], loss[2], sizeof loss[0]) == 0,
              "%s, %s, %d threads, batch %lld: other bits", isa, names[k], threads,
-             (long long)batch);
-    SW_CHECK(batch <= 32 ? plan[0].arena_bytes == plan[1].arena_bytes
-                         : plan[0].arena_bytes < plan[1].arena_bytes,
+             (long long)n_images);
+    SW_CHECK(n_images <= 32 ? plan[0].arena_bytes == plan[1].arena_bytes
+                            : plan[0].arena_bytes < plan[1].arena_bytes,
              "%s: %zu and %zu bytes", names[k], plan[0].arena_bytes, plan[1].arena_bytes);
     CU_ASSERT_EQUAL(plan[0].operations, plan[1].operations);
     CU_ASSERT_EQUAL(plan[0].n_rebuilt, plan[1].n_rebuilt);
