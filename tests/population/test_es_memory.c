@@ -176,7 +176,8 @@ static subject *subject_new(subject_kind kind, const char *noise, uint32_t direc
 
 static sw_exec *exec_of(int threads)
 {
-    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
+    /* Without noise images would go some at a time, which noise on parameters does not. */
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .no_strips = 1));
 }
 
 #define ARGS_OF(s_, noise_)                                                                    \

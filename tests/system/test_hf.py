@@ -183,7 +183,7 @@ def budget():
     few = operations(4, "--memory-budget 20KiB"), operations(0, "")
     folder(num_hidden_layers=6)
     many = operations(4, "--memory-budget 20KiB"), operations(0, "")
-    check(few[0] == many[0] < few[1] and many[1] > few[1] + 36, few, many)
+    check(few[0] == many[0] and many[1] > few[1] + 36, few, many) # what would fit was planned, of config.json
 
 
 @test("another base is refused at --resume and said at --adapter")
