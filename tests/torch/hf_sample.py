@@ -210,9 +210,16 @@ def check_memory(program, folder):
     need = plan["model_bytes"] + plan["arena_bytes"]
     words = ["--prompt-ids", "5,6", "--tokens", "4", "--memory-budget"]
     assert run(program, folder, *words, str(need)).returncode == 0
-    os.remove(os.path.join(folder, "model.safetensors"))
+    with open(os.path.join(folder, "model.safetensors"), "r+b") as file: # weights that are no numbers
+        size = os.fstat(file.fileno()).st_size
+        begin = 8 + int.from_bytes(file.read(8), "little")
+        file.seek(begin)
+        file.write(b"\xff" * (size - begin))
     done = run(program, folder, *words, str(need - 1))
     assert done.returncode == 4 and "budget" in done.stderr, done
+    done = run(program, folder, *words, str(need))
+    assert done.returncode == 1 and "are not numbers" in done.stderr, done
+    os.remove(os.path.join(folder, "model.safetensors"))
     assert run(program, folder, *words, str(need)).returncode == 3
 
 
