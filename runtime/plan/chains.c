@@ -368,39 +368,16 @@ static sw_status join(chain *c, const sw_exec *exec)
     memcpy(t->attrs + t->n_attrs, &c->a, sizeof c->a);
     memcpy(t->operands + t->n_operands, c->in, c->n_in * sizeof *c->in);
     memcpy(t->operands + t->n_operands + c->n_in, c->out, c->n_out * sizeof *c->out);
-    swi_node *node = &t->nodes[c->lead];
-    node->op = swi_op_with(SWI_DUTY_IMAGES);
-    node->grad = -1;
-    node->n_in = c->n_in;
-    node->n_out = c->n_out;
-    node->first = t->n_operands;
-    node->attrs = t->n_attrs;
-    node->scratch = t->values[c->inner[0]].storage;
-    t->n_operands += c->n_in + c->n_out;
-    t->n_attrs += (uint32_t)sizeof c->a;
-    for (uint32_t j = 0; j < c->n_out; j++) {
-        swi_value *v = &t->values[c->out[j]];
-        swi_storage *s = &t->storages[v->storage];
-        v->node = c->lead;
+    const swi_node *node = &t->nodes[c->lead];
+    t->nodes[c->lead].scratch = t->values[c->inner[0]].storage;
+    SW_TRY(swi_join_node(t, exec, c->lead, SWI_DUTY_IMAGES, c->n_in, c->n_out, sizeof c->a));
+    for (uint32_t k = 0; k < c->n_out; k++) {
+        swi_storage *s = &t->storages[t->values[c->out[k]].storage];
         if (s->segment != SWI_SEG_STEP)
             continue;
         s->layer = node->layer;
         s->phase = node->phase;
     }
-    swi_selected_kernel picked;
-    sw_type types[SWI_MAX_OPERANDS];
-    sw_kernel_info info;
-    swi_kernel_info(t, node, types, &info);
-    SW_TRY(swi_select_kernel(exec, node->op, -1, &info, &picked));
-    node->kernel = picked.kernel;
-    node->on_device = picked.on_device;
-    swi_storage *scratch = &t->storages[node->scratch];
-    scratch->bytes = picked.scratch_bytes;
-    if (!sw_size_align(scratch->bytes, SW_ALIGN, &scratch->rounded))
-        SW_FAIL(SW_NOMEM, "%zu bytes overflow", scratch->bytes);
-    scratch->role = SWI_ROLE_WORKSPACE;
-    scratch->layer = node->layer;
-    scratch->phase = node->phase;
     for (uint32_t i = 0; i < c->n; i++)
         c->order->nodes[c->first + i] = SWI_NONE;
     c->order->nodes[c->first + c->n - 1] = c->lead;

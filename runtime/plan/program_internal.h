@@ -47,6 +47,12 @@ bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
  * it is worth it is for the caller to see, by the arena. */
 SW_MUST_USE sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec);
 
+/* The node `lead` becomes one that does the work of several: its operands and attributes stand
+ * after those of the trace, where there is room for them, and its scratch has a storage. */
+SW_MUST_USE sw_status swi_join_node(swi_trace *t, const sw_exec *exec, uint32_t lead,
+                                    swi_op_duty duty, uint32_t n_in, uint32_t n_out,
+                                    size_t attrs_bytes);
+
 /* A part of that pass: convolutions, and what goes image by image around them, become one node
  * that does all of it some images at a time, so that no more of what they leave for each other
  * alone exists. The same bits. Its *found: there is such a chain (NULL: join them; SWI_NONE in

@@ -591,6 +591,37 @@ static uint32_t write_operands(const session *s, const group *g, uint32_t *n_in)
     return n;
 }
 
+sw_status swi_join_node(swi_trace *t, const sw_exec *exec, uint32_t lead, swi_op_duty duty,
+                        uint32_t n_in, uint32_t n_out, size_t attrs_bytes)
+{
+    swi_node *node = &t->nodes[lead];
+    swi_selected_kernel picked;
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    node->op = swi_op_with(duty);
+    node->grad = -1;
+    node->n_in = n_in;
+    node->n_out = n_out;
+    node->first = t->n_operands;
+    node->attrs = t->n_attrs;
+    t->n_operands += n_in + n_out;
+    t->n_attrs += (uint32_t)attrs_bytes;
+    for (uint32_t k = n_in; k < n_in + n_out; k++)
+        t->values[t->operands[node->first + k]].node = lead;
+    swi_kernel_info(t, node, types, &info);
+    SW_TRY(swi_select_kernel(exec, node->op, -1, &info, &picked));
+    node->kernel = picked.kernel;
+    node->on_device = picked.on_device;
+    swi_storage *scratch = &t->storages[node->scratch];
+    scratch->bytes = picked.scratch_bytes;
+    if (!sw_size_align(scratch->bytes, SW_ALIGN, &scratch->rounded))
+        SW_FAIL(SW_NOMEM, "%zu bytes overflow", scratch->bytes);
+    scratch->role = SWI_ROLE_WORKSPACE;
+    scratch->layer = node->layer;
+    scratch->phase = node->phase;
+    return SW_OK;
+}
+
 /* The node of the reader becomes that of all, in the place of the last; what f(z) lay in, or
  * the workspace of the tiles, becomes its workspace. */
 static sw_status join(const session *s, const group *g, uint32_t last)
@@ -631,30 +662,8 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     swi_node *node = &t->nodes[lead];
     if (node->scratch == SWI_NONE)
         node->scratch = operand(s, f, f->n_in)->storage;
-    node->op = swi_op_with(SWI_DUTY_STRIPS);
-    node->grad = -1;
-    node->n_in = n_in;
-    node->n_out = n - n_in;
-    node->first = t->n_operands;
-    node->attrs = t->n_attrs;
-    t->n_operands += n;
-    t->n_attrs += (uint32_t)sizeof(swi_strips_attrs);
-    for (uint32_t i = n_in; i < n; i++)
-        t->values[t->operands[node->first + i]].node = lead;
-    swi_selected_kernel picked;
-    sw_type types[SWI_MAX_OPERANDS];
-    sw_kernel_info info;
-    swi_kernel_info(s->t, node, types, &info);
-    SW_TRY(swi_select_kernel(s->exec, node->op, -1, &info, &picked));
-    node->kernel = picked.kernel;
-    node->on_device = picked.on_device;
-    swi_storage *scratch = &t->storages[node->scratch];
-    scratch->bytes = picked.scratch_bytes;
-    if (!sw_size_align(scratch->bytes, SW_ALIGN, &scratch->rounded))
-        SW_FAIL(SW_NOMEM, "%zu bytes overflow", scratch->bytes);
-    scratch->role = SWI_ROLE_WORKSPACE;
-    scratch->layer = node->layer;
-    scratch->phase = node->phase;
+    SW_TRY(swi_join_node(t, s->exec, lead, SWI_DUTY_STRIPS, n_in, n - n_in,
+                         sizeof(swi_strips_attrs)));
     for (int m = 0; m < MEMBERS; m++)
         if (g->at[m] != SWI_NONE)
             s->order->nodes[g->at[m]] = SWI_NONE;
