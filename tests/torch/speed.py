@@ -2,9 +2,10 @@
 """Whole training steps: `stepwell bench speed` beside PyTorch and JAX, all in turns within one run.
 
 usage: speed.py STEPWELL [--model NAME] [--batch N] [--threads N] [--steps N] [--warm N] [--pairs N] [--only WAYS]
-                [--isa NAME] [--python PYTHON] [--settle S] [--patience S]
+                [--ours KINDS] [--isa NAME] [--python PYTHON] [--settle S] [--patience S]
 
-STEPWELL is the program; models and batches are those of its `bench speed`. Each side is a process of its own
+STEPWELL is the program; models and batches are those of its `bench speed`. KINDS are its own sides: float32 (the usual
+one), and pair and tile, bf16 in that order; others are compared with the first. Each side is a process of its own
 (speed_peer.py) that waits for a line. A turn is --warm steps that are not timed
 and --steps that are; each of --pairs rounds begins with another side. --settle seconds lie between two turns, so that
 threads that spin for work are asleep when the next side begins. PYTHON is an interpreter with PyTorch, JAX or both
@@ -25,8 +26,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Batch, and steps of a turn: before the clock, and timed. Cores that slept are slow for some ten milliseconds.
 MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1, 2), "swishnet": (128, 1, 1),
           "gpt": (8, 1, 3), "mbconv": (32, 1, 3)}
-WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}
-NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit"}
+# Those of float32 come by themselves.
+WAYS = {"eager": "torch", "compile": "torch", "jax": "jax", "autocast": "torch", "half": "torch"}
+NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit", "autocast": "PyTorch, autocast",
+         "half": "PyTorch, all bf16"}
+KINDS = {"float32": "stepwell", "pair": "stepwell, bf16 pair", "tile": "stepwell, bf16 tile"}
 ENV = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456",
        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
 
@@ -104,7 +108,7 @@ def peer_command(args, way):
 
 
 def start_all(args, cache):
-    """{side: worker}, stepwell first; and why others are not there."""
+    """{side: worker}, stepwell's first; and why others are not there."""
     ours = [args.stepwell, "bench", "speed", "--turns", "--model", args.model, "--threads", str(args.threads), "--batch",
             str(args.batch)] + (["--isa", args.isa] if args.isa else [])
     sides, without, missing = {}, {}, lacks(args.python)
@@ -119,7 +123,8 @@ def start_all(args, cache):
             except Failed as why:
                 without[way] = str(why)
     if sides:
-        sides = {"stepwell": Worker(ours, os.environ, args.patience), **sides}
+        orders = {kind: ["--bf16-order", kind] if kind != "float32" else [] for kind in args.ours}
+        sides = {**{kind: Worker(ours + order, os.environ, args.patience) for kind, order in orders.items()}, **sides}
     return sides, without
 
 
@@ -146,10 +151,10 @@ def ms(ns):
 def report(args, sides, found, others, without):
     print(f"{args.model}, batch {args.batch}, {args.threads} threads: {args.pairs} rounds of {args.warm} + {args.steps} "
           f"steps of each; others used {others:.2f} cores")
-    print(f"{'one step, ms':28} {'min':>10} {'median':>10} {'of stepwell: min':>18} {'median':>8}")
-    base = found["stepwell"]
+    print(f"{'one step, ms':28} {'min':>10} {'median':>10} {'of the first: min':>18} {'median':>8}")
+    base = found[args.ours[0]]
     for side, ns in found.items():
-        name = "stepwell" if side == "stepwell" else f"{NAMES[side]} ({sides[side].ready['version']})"
+        name = KINDS.get(side) or f"{NAMES[side]} ({sides[side].ready['version']})"
         print(f"{name:28} {ms(min(ns)):>10} {ms(statistics.median(ns)):>10} {min(ns) / min(base):18.2f} "
               f"{statistics.median(ns) / statistics.median(base):8.2f}")
     for way, why in without.items():
@@ -160,7 +165,8 @@ def parse():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
     parser.add_argument("stepwell")
     parser.add_argument("--model", default="lenet5", choices=MODELS)
-    parser.add_argument("--only", default=list(WAYS), type=lambda s: s.split(","))
+    parser.add_argument("--only", default=["eager", "compile", "jax"], type=lambda s: s.split(","))
+    parser.add_argument("--ours", default=["float32"], type=lambda s: s.split(","))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--isa", default=None)
     for name, usual in (("--batch", None), ("--threads", 2), ("--steps", None), ("--warm", None), ("--pairs", 15)):
@@ -170,8 +176,8 @@ def parse():
     args = parser.parse_args()
     batch, warm, steps = MODELS[args.model]
     args.batch, args.steps, args.warm = args.batch or batch, args.steps or steps, warm if args.warm is None else args.warm
-    if args.pairs < 1 or args.steps < 1 or args.warm < 0 or not set(args.only) <= set(WAYS):
-        parser.error("--pairs and --steps must be at least 1, --warm at least 0, --only of " + ", ".join(WAYS))
+    if args.pairs < 1 or args.steps < 1 or args.warm < 0 or not (set(args.only) <= set(WAYS) and set(args.ours) <= set(KINDS)):
+        parser.error("--pairs and --steps must be at least 1, --warm at least 0, --only of " + ", ".join(WAYS) + ", --ours of " + ", ".join(KINDS))
     return args
 
 

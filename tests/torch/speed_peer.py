@@ -6,6 +6,8 @@ usage: speed_peer.py MODEL WAY THREADS BATCH
 MODEL   lenet5, lenet5x5, mlp200, swishnet, gpt, mbconv
 WAY     eager      PyTorch: fused optimizers, gradients set to None before forward
         compile    the same with torch.compile around the net and its loss
+        autocast   eager, the net and its loss under autocast in bf16
+        half       eager, parameters, optimizer and images in bf16
         jax        jit of loss, gradients and update, arguments donated
 
 Images of LeNet5 are float32 in memory and are indexed by a permutation, for each of the five its own; other workloads
@@ -137,8 +139,17 @@ def torch_step(model, way, threads, batch):
 
     def make():
         def of_one():
-            net, loss_of, optimizer, batches = torch_net(torch, model, batch)
-            run = torch.compile(loss_of) if way == "compile" else loss_of
+            net, plain, optimizer, batches = torch_net(torch, model, batch)
+            if way == "half":
+                net.to(torch.bfloat16)
+
+            def loss_of(net, x, y):
+                if way == "half":
+                    x, y = (t.to(torch.bfloat16) if t.is_floating_point() else t for t in (x, y))
+                with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
+                    return plain(net, x, y)
+
+            run = torch.compile(plain) if way == "compile" else loss_of
 
             def step():
                 x, y = next(batches)

@@ -8,6 +8,7 @@
 #include "tools/job/result.h"
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 /* ---- a bench ----------------------------------------------------------------------------- */
 
@@ -121,6 +122,14 @@ void bench_note(bench *b, const char *format, ...) SW_PRINTF(2, 3);
 
 /* Text that no row came after. */
 void bench_print_heading(bench *b);
+
+/* --bf16-order; NULL: none. */
+static inline sw_bf16_order bench_order(const char *name)
+{
+    if (name == NULL)
+        return SW_ORDER_NONE;
+    return strcmp(name, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
+}
 
 double bench_ratio(double a, double b); /* NaN where b is 0 */
 double bench_percent(double part, double whole);

@@ -196,8 +196,7 @@ static int check(bench *b)
         return cli_error(CLI_USAGE, "--library has products of float32 alone: --bf16-order "
                                     "cannot be given with it");
     if (o.order != NULL)
-        order = sw_order_way(strcmp(o.order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR, bf16,
-                             &refused);
+        order = sw_order_way(bench_order(o.order), bf16, &refused);
     if (o.order != NULL && refused != NULL)
         return cli_error(CLI_USAGE, "--isa: AMX cannot be used, since %s", refused);
     return CLI_GO;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static struct {
-    const char *model, *isa, *blas;
+    const char *model, *isa, *blas, *order;
     int64_t batch, steps, top, width; /* width 0: the workload's */
     bool turns, control, ops;
     bench_case of; /* with that width */
@@ -732,8 +732,12 @@ static sw_status measure(bench *b)
 {
     bench_subject subject = {0};
     run r = {.subject = &subject};
-    const sw_exec_opts exec = {
-        .size = sizeof exec, .threads = (int)b->threads, .isa = o.isa, .op_clocks = o.ops};
+    const sw_exec_opts exec = {.size = sizeof exec,
+                               .threads = (int)b->threads,
+                               .isa = o.isa,
+                               .op_clocks = o.ops,
+                               .compute = o.order != NULL ? SW_BF16 : SW_F32,
+                               .bf16_order = bench_order(o.order)};
     if (o.ops)
         return speed_ops(b, &exec);
     const uint64_t start = cli_clock_ns();
@@ -765,6 +769,8 @@ static int check(bench *b)
         return cli_error(CLI_USAGE, "--width is for --model swishnet (got %s)", o.model);
     if (o.blas != NULL && !o.ops)
         return cli_error(CLI_USAGE, "--library is for --ops");
+    if (o.order != NULL && (o.blas != NULL || strcmp(o.model, "es") == 0))
+        return cli_error(CLI_USAGE, "--bf16-order goes with neither --library nor --model es");
     o.of = *bench_case_find(BENCH_OF_SPEED, o.model);
     o.of.width = o.width > 0 ? o.width : o.of.width;
     o.batch = o.batch > 0 ? o.batch : o.of.batch;
@@ -775,7 +781,8 @@ static int check(bench *b)
 
 static const char *const models[] = {"lenet5", "mlp200", "lenet5x5", "swishnet",
                                      "gpt",    "mbconv", "es",       NULL},
-                         *const isas[] = {"base", "avx2", "avx512", NULL};
+                         *const isas[] = {"base", "avx2", "avx512", "avx512-bf16", "amx", NULL},
+                         *const orders[] = {"pair", "tile", NULL};
 static const cli_option options[] = {
     BENCH_NAME("--model", &o.model, "lenet5", "the workload", models),
     BENCH_NUMBER("--steps", &o.steps, NULL,
@@ -784,6 +791,8 @@ static const cli_option options[] = {
                  "rows of a step (gpt: 8, mbconv: 32, es: 1024, others: 128)", 1, 1 << 16),
     BENCH_NUMBER("--width", &o.width, NULL, "features of a layer (swishnet: 4096)", 1, 1 << 14),
     BENCH_NAME("--isa", &o.isa, NULL, "instruction set (the best there is)", isas),
+    BENCH_NAME("--bf16-order", &o.order, NULL,
+               "steps in bf16, with products summed in this order (float32)", orders),
     BENCH_SWITCH("--control", &o.control,
                  "beside the steps, arithmetic, and reads and writes, of the same length"),
     BENCH_SWITCH(

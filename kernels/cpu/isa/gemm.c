@@ -207,16 +207,19 @@ SW_VEC_FN void multiply_tiles(vf acc[12][PANEL], const float *a, float *panel, i
         SW_UNROLL
         for (int odd = 0; odd < 2; odd++) {
             SW_UNROLL
-            for (int i = 0; i < mr * nv; i++)
-                chain[odd][i / nv][i % nv] = vzero();
+            for (int r = 0; r < mr; r++)
+                SW_UNROLL
+            for (int v = 0; v < nv; v++)
+                chain[odd][r][v] = vzero();
             multiply(chain[odd], a, 1, mr, 0, panel, LINE, soon, (raw_rows){0}, mr, nv, TILES);
             a += LINE * mr;
             panel += LINE * nv * VW;
         }
         SW_UNROLL
-        for (int i = 0; i < mr * nv; i++)
-            acc[i / nv][i % nv] = vadd(
-                acc[i / nv][i % nv], vadd(chain[0][i / nv][i % nv], chain[1][i / nv][i % nv]));
+        for (int r = 0; r < mr; r++)
+            SW_UNROLL
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = vadd(acc[r][v], vadd(chain[0][r][v], chain[1][r][v]));
     }
 }
 

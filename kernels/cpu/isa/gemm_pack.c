@@ -41,9 +41,11 @@ SW_VEC_FN vf lanes_at(const void *from, int64_t n, int how)
 SW_VEC_FN vf cells_across(const void *from, int64_t step, bool second, int64_t n, int how)
 {
     const vf x = lanes_at(from, n, how);
-    if (unit_of(how) == 2)
-        return vpair(x, second ? lanes_at(number_at(from, step, how), n, how) : vzero());
-    return how == ROUNDED ? vround_half(x) : x;
+    const vf y = unit_of(how) == 2 && second ? lanes_at(number_at(from, step, how), n, how)
+                                             : vzero();
+    if (how == WIDENED_PAIRS) /* of which the lower halves are zero */
+        return (vf)((vu)x >> 16 | (vu)y);
+    return how == ROUNDED_PAIRS ? vpair(x, y) : how == ROUNDED ? vround_half(x) : x;
 }
 
 /* The cells of n contiguous numbers of k, then zeros. */
