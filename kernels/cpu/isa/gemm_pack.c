@@ -41,8 +41,8 @@ SW_VEC_FN vf lanes_at(const void *from, int64_t n, int how)
 SW_VEC_FN vf cells_across(const void *from, int64_t step, bool second, int64_t n, int how)
 {
     const vf x = lanes_at(from, n, how);
-    const vf y = unit_of(how) == 2 && second ? lanes_at(number_at(from, step, how), n, how)
-                                             : vzero();
+    const vf y =
+        unit_of(how) == 2 && second ? lanes_at(number_at(from, step, how), n, how) : vzero();
     if (how == WIDENED_PAIRS) /* of which the lower halves are zero */
         return (vf)((vu)x >> 16 | (vu)y);
     return how == ROUNDED_PAIRS ? vpair(x, y) : how == ROUNDED ? vround_half(x) : x;
@@ -109,12 +109,12 @@ SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
     const int64_t unit = unit_of(how);
     for (int64_t k = 0; k < x->depth; k += unit) {
         const void *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
-        const bool more = k + AHEAD + unit <= x->depth;
+        const bool more = k + FAR + unit <= x->depth;
         const int64_t at = place(g->order, k, how);
         for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
             for (int64_t u = 0; u < unit; u++)
-                __builtin_prefetch(number_at(b, (more ? AHEAD + u : 0) * g->b_row + j, how), 0,
+                __builtin_prefetch(number_at(b, (more ? FAR + u : 0) * g->b_row + j, how), 0,
                                    2);
             vstore(to + p * x->deep + at * swi_panel_width(x, p) + j - p,
                    cells_across(number_at(b, j, how), g->b_row, k + 1 < x->depth, left, how));
@@ -136,8 +136,8 @@ SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const pi
         for (int i = 0; i < VW; i++) {
             const void *from = number_at(b, i * g->b_col + k, how);
             r[i] = i < n ? cells_along(from, step, how) : vzero();
-            if (next > 0)
-                __builtin_prefetch(number_at(from, next, how), 0, 2);
+            for (int64_t u = 0; next > 0 && u < step; u += is_half(how) ? 32 : 16) /* lines */
+                __builtin_prefetch(number_at(from, next + u, how), 0, 2);
         }
         vtranspose(r);
         for (int i = 0; i < VW; i++)

@@ -16,7 +16,8 @@
 enum {
     TILE = 32, /* numbers of k at whose multiples an order of bf16 may be cut */
     ROWS = 6,  /* of a register block */
-    AHEAD = 4  /* rows of B that are asked for before they are copied */
+    AHEAD = 4, /* rows of B that are asked for before they are copied between products, */
+    FAR = 64   /* and where they are copied one after the other */
 };
 
 /* Rows [i, end) and columns [j, j_end) of C, and columns [k, k_end) of A. */

@@ -371,6 +371,14 @@ SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
 }
 SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
 {
+#if SW_ISA_ID == 2
+    if (n >= VW && __builtin_cpu_supports("avx512bf16") &&
+        _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) == 0) { /* which keeps what a NaN carries */
+        const __m256bh rounded = _mm512_cvtneps_pbh(x);
+        memcpy(p, &rounded, sizeof rounded);
+        return;
+    }
+#endif
     const vh v = __builtin_convertvector((vu)vround_half(x) >> 16, vh);
     if (n >= VW)
         memcpy(p, &v, sizeof v);
