@@ -518,6 +518,19 @@ static sw_status move(const job *j, int i, int64_t from, int64_t n, sw_buffer *p
     return SW_OK;
 }
 
+/* Ask for positions that the next piece widens: they come while this one is computed. */
+static void prefetch(const job *j, int i, int64_t from, int64_t n)
+{
+    const part *r = &j->p->parts[i];
+    const sw_buffer *b = operand(j->l, i);
+    const int64_t size = (int64_t)sw_dtype_bytes(b->type.dtype), run = n * r->inner * size;
+    for (int64_t o = 0; o < r->outer; o++) {
+        const char *at = (const char *)b->ptr + (o * r->count + from) * r->inner * size;
+        for (int64_t k = 0; k < run; k += 64)
+            __builtin_prefetch(at + k, 0, 2);
+    }
+}
+
 /* Is operand i's content needed before the kernel runs on a piece? */
 static bool is_read(const job *j, int i)
 {
@@ -542,20 +555,27 @@ static sw_buffer given(const job *j, int i, char *scratch, int64_t from, int64_t
     return at;
 }
 
-static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units)
+/* buffers: of the piece before this one; alike: it had as many units, and on the CPU their
+ * types and strides are the same. */
+static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units,
+                           sw_buffer *buffers, bool alike)
 {
     const sw_launch *l = j->l;
     const sw_par *par = j->p->slots > 1 ? &sw_par_alone : l->par;
     char *scratch = (char *)l->scratch + j->p->whole + (size_t)slot * slot_bytes(j->p);
     const sw_grad_desc *g = grad_of(l->op, l->grad);
-    sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_launch piece = *l;
     for (int i = 0; i < j->p->n; i++) {
         const part *r = &j->p->parts[i];
         int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
-        buffers[i] = given(j, i, scratch, from, n);
-        if (r->bytes > 0 && r->cut && is_read(j, i) && buffers[i].ptr != NULL)
+        if (!alike || (r->cut && r->bytes == 0))
+            buffers[i] = given(j, i, scratch, from, n);
+        if (r->bytes > 0 && r->cut && is_read(j, i) && buffers[i].ptr != NULL) {
             SW_TRY(move(j, i, from, n, &buffers[i], par, false));
+            n = j->p->queue == NULL ? range_of(r, first + units, units, &from) : 0;
+            if (n > 0)
+                prefetch(j, i, from, n);
+        }
         if (!r->cut && i >= l->n_in && first > 0)
             piece.accumulate |= 1u << (i - l->n_in);
         if (i == 0 && r->cut)
@@ -587,9 +607,12 @@ static void run_slot(void *arg, int slot)
     const int64_t n = j->p->units, each = j->p->each,
                   all = at_least_one((n + each - 1) / each, n);
     const int64_t end = all * (slot + 1) / j->p->slots;
-    for (int64_t i = all * slot / j->p->slots; i < end && j->status[slot] == SW_OK; i++)
+    const int64_t begin = all * slot / j->p->slots;
+    sw_buffer buffers[SWI_MAX_OPERANDS];
+    for (int64_t i = begin; i < end && j->status[slot] == SW_OK; i++)
         j->status[slot] =
-            run_piece(j, slot, i * each, n - i * each < each ? n - i * each : each);
+            run_piece(j, slot, i * each, n - i * each < each ? n - i * each : each, buffers,
+                      i > begin && i < all - 1 && j->p->queue == NULL);
 }
 
 sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue)
