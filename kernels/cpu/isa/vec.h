@@ -358,7 +358,11 @@ SW_VEC_FN vf vload_half(const uint16_t *p)
 {
     vh v;
     memcpy(&v, p, sizeof v);
+#if SW_ISA_ID == 2 /* of which compilers make two */
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)v), 16);
+#else
     return (vf)(__builtin_convertvector(v, vu) << 16);
+#endif
 }
 SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
 {
