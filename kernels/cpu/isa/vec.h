@@ -345,9 +345,21 @@ typedef uint32_t vu __attribute__((vector_size(4 * VW)));
 typedef int32_t vs __attribute__((vector_size(4 * VW)));
 typedef uint16_t vh __attribute__((vector_size(2 * VW)));
 
+#if SW_ISA_ID == 2
+/* Does the instruction round these? It keeps what a NaN carries. */
+SW_VEC_FN bool vneps_rounds(vf x)
+{
+    return __builtin_cpu_supports("avx512bf16") && _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) == 0;
+}
+#endif
+
 /* Rounded to bf16, as sw_bf16_round() does. */
 SW_VEC_FN vf vround_half(vf x)
 {
+#if SW_ISA_ID == 2
+    if (vneps_rounds(x))
+        return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16);
+#endif
     const vu bits = (vu)x, size = bits & 0x7fffffffu;
     const vu number = (vu)((vs)size > 0x007fffff), nan = (vu)((vs)size > 0x7f800000);
     const vu rounded = size + 0x7fffu + (bits >> 16 & 1u);
@@ -376,8 +388,7 @@ SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
 SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
 {
 #if SW_ISA_ID == 2
-    if (n >= VW && __builtin_cpu_supports("avx512bf16") &&
-        _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) == 0) { /* which keeps what a NaN carries */
+    if (n >= VW && vneps_rounds(x)) {
         const __m256bh rounded = _mm512_cvtneps_pbh(x);
         memcpy(p, &rounded, sizeof rounded);
         return;
