@@ -518,13 +518,15 @@ static sw_status move(const job *j, int i, int64_t from, int64_t n, sw_buffer *p
     return SW_OK;
 }
 
-/* Ask for positions that the next piece widens: they come while this one is computed. */
-static void prefetch(const job *j, int i, int64_t from, int64_t n)
+/* On the CPU: ask for what the piece from unit `first` on widens. It comes while the one before
+ * it is computed. */
+static void prefetch(const job *j, int i, int64_t first, int64_t units)
 {
     const part *r = &j->p->parts[i];
     const sw_buffer *b = operand(j->l, i);
+    int64_t from, n = range_of(r, first, units, &from);
     const int64_t size = (int64_t)sw_dtype_bytes(b->type.dtype), run = n * r->inner * size;
-    for (int64_t o = 0; o < r->outer; o++) {
+    for (int64_t o = 0; o < r->outer && n > 0 && j->p->queue == NULL; o++) {
         const char *at = (const char *)b->ptr + (o * r->count + from) * r->inner * size;
         for (int64_t k = 0; k < run; k += 64)
             __builtin_prefetch(at + k, 0, 2);
@@ -572,9 +574,7 @@ static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units,
             buffers[i] = given(j, i, scratch, from, n);
         if (r->bytes > 0 && r->cut && is_read(j, i) && buffers[i].ptr != NULL) {
             SW_TRY(move(j, i, from, n, &buffers[i], par, false));
-            n = j->p->queue == NULL ? range_of(r, first + units, units, &from) : 0;
-            if (n > 0)
-                prefetch(j, i, from, n);
+            prefetch(j, i, first + units, units);
         }
         if (!r->cut && i >= l->n_in && first > 0)
             piece.accumulate |= 1u << (i - l->n_in);
