@@ -265,6 +265,37 @@ void swi_order_free(swi_order *order)
     *order = (swi_order){0};
 }
 
+static bool reads(const swi_trace *t, const swi_node *node, uint32_t storage)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < node->n_in; k++)
+        any |= t->values[t->operands[node->first + k]].storage == storage;
+    return any;
+}
+
+/* A convolution's image that ends with the gradient of the weights: that goes before the
+ * image's gradient, which then has the image's bytes to lie in, if it is not larger itself.
+ * Neither reads the other, so bits stay. */
+static void weights_first(const swi_trace *t, swi_order *order)
+{
+    for (uint32_t i = 1; i < order->n; i++) {
+        const swi_node *dx = &t->nodes[order->nodes[i - 1]], *dw = &t->nodes[order->nodes[i]];
+        const uint32_t *operands = t->operands + dw->first;
+        bool last = dx->grad == 0 && dw->grad > 0 && dw->n_in == 2 && dx->op == dw->op &&
+                    dx->gradient_of == dw->gradient_of &&
+                    swi_op_traits_of(dx->op)->axes == SWI_AXES_CONV &&
+                    sw_type_bytes(&t->values[operands[2]].type) <
+                        sw_type_bytes(&t->values[operands[0]].type);
+        for (uint32_t k = i + 1; last && k < order->n; k++)
+            last = !reads(t, &t->nodes[order->nodes[k]], t->values[operands[0]].storage);
+        if (!last)
+            continue;
+        const uint32_t first = order->nodes[i - 1];
+        order->nodes[i - 1] = order->nodes[i];
+        order->nodes[i] = first;
+    }
+}
+
 /* The trace's nodes in the order in which they run, weights updated tile by tile. */
 static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
                               swi_order *order)
@@ -274,8 +305,10 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     SW_TRY(swi_order_take(order, t->n_nodes));
     SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
     order->n = plain_order(t, order->nodes);
-    if (release_all)
+    if (release_all) {
         swi_pass_own_finite_checks(t);
+        weights_first(t, order);
+    }
     pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
     return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
