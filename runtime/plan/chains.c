@@ -415,5 +415,10 @@ sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_exec *exec, b
         SW_TRY(join(&c, exec));
         at += c.n - 1;
     }
+    uint32_t n = 0;
+    for (uint32_t at = 0; at < order->n; at++)
+        if (order->nodes[at] != SWI_NONE)
+            order->nodes[n++] = order->nodes[at];
+    order->n = n;
     return SW_OK;
 }

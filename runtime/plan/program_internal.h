@@ -53,10 +53,10 @@ SW_MUST_USE sw_status swi_join_node(swi_trace *t, const sw_exec *exec, uint32_t 
                                     swi_op_duty duty, uint32_t n_in, uint32_t n_out,
                                     size_t attrs_bytes);
 
-/* A part of that pass: convolutions, and what goes image by image around them, become one node
- * that does all of it some images at a time, so that no more of what they leave for each other
- * alone exists. The same bits. Its *found: there is such a chain (NULL: join them; SWI_NONE in
- * the order for those that are gone). */
+/* A part of that pass, its last, and of budgets: convolutions, and what goes image by image
+ * around them, become one node that does all of it some images at a time, so that no more of
+ * what they leave for each other alone exists. The same bits. Its *found: there is such a chain
+ * (NULL: join them; what is SWI_NONE leaves the order). */
 SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_exec *exec,
                                       bool *found);
 

@@ -688,13 +688,7 @@ sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
         if (is_group(&s, at, &g, &last))
             SW_TRY(join(&s, &g, last));
     }
-    SW_TRY(swi_pass_chains(t, order, exec, NULL));
-    uint32_t n = 0;
-    for (uint32_t at = 0; at < order->n; at++)
-        if (order->nodes[at] != SWI_NONE)
-            order->nodes[n++] = order->nodes[at];
-    order->n = n;
-    return SW_OK;
+    return swi_pass_chains(t, order, exec, NULL);
 }
 
 bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec)

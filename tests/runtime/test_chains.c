@@ -57,7 +57,7 @@ static void begin(chained *n, kind k, function *f, sw_exec *exec)
     n->second = sw_conv2d_new_with(n->model, "second", 8, 13, 3, &conv);
     n->third = sw_linear_new(n->model, "third", 13 * 4 * 4, NET_CLASSES);
     OK(sw_optimizer_create(&n->optimizer, n->model, &opts));
-    OK(sw_model_ready(n->model, exec, 9));
+    OK(exec != NULL ? sw_model_ready(n->model, exec, 9) : SW_OK);
 }
 
 static unsigned char xs[MOST * CHANNELS * SIDE * SIDE], ys[MOST];
@@ -160,6 +160,42 @@ SW_TEST("witnesses agree")
         const sw_run_args args = args_of(&n, 97, inputs);
         OK(sw_run(exec, &args));
         CU_ASSERT_EQUAL(chains_of(exec), 4);
+        OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
+        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s: %s", names[k % KINDS], seen.first_fault);
+    }
+}
+
+/* With the least budget ops run again, some of them some images at a time. */
+SW_TEST("repeats of chains do not show in the bits")
+{
+    for (int k = 0; k < 2 * KINDS; k++) {
+        chained whole, n;
+        sw_array inputs[2];
+        sw_plan_info least = SW_OPTS(sw_plan_info);
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
+        sw_exec_opts opts =
+            SW_OPTS(sw_exec_opts, .compute = k < KINDS ? SW_F32 : SW_BF16, .no_strips = 1);
+        sw_exec *exec = net_exec(&opts);
+        begin(&whole, (kind)(k % KINDS), sw_swish, exec);
+        sw_run_args args = args_of(&whole, MOST, inputs);
+        for (; args.step < STEPS; args.step++)
+            OK(sw_run(exec, &args));
+        CU_ASSERT_EQUAL(chains_of(exec), 0);
+        opts.no_strips = 0;
+        opts.threads = 1 + k % 2;
+        for (size_t bytes = 64; bytes > 0;
+             bytes = bytes == 64 ? least.model_bytes + least.arena_bytes : 0) {
+            opts.budget = made_budget(bytes);
+            exec = net_exec(&opts);
+            begin(&n, (kind)(k % KINDS), sw_swish, bytes > 64 ? exec : NULL);
+            args = args_of(&n, MOST, inputs);
+            CU_ASSERT_EQUAL(sw_plan(exec, &args, &least), bytes > 64 ? SW_OK : SW_NOMEM);
+        }
+        SW_CHECK(least.n_repeats > 0, "%s: no repeats", names[k % KINDS]);
+        for (; args.step < STEPS; args.step++)
+            OK(sw_run(exec, &args));
+        SW_CHECK(chains_of(exec) > 0 && net_same(whole.model, n.model), "%s: %d chains",
+                 names[k % KINDS], chains_of(exec));
         OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
         SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s: %s", names[k % KINDS], seen.first_fault);
     }
