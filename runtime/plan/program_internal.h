@@ -23,6 +23,11 @@ typedef struct {
 } swi_order;
 sw_status swi_order_take(swi_order *order, uint32_t cap); /* empty, with room */
 void swi_order_free(swi_order *order);
+/* The trace's, weights updated tile by tile. release_all: all updates that may be; images_last:
+ * gradients of convolutions' images after those of the weights, where that lowers what lives.
+ */
+sw_status swi_put_in_order(swi_trace *t, bool release_all, bool images_last,
+                           const sw_exec *exec, swi_order *order);
 /* Lifetimes, in-place results and places of a trace that has none of them yet. */
 sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
                       size_t *lower_bound);
