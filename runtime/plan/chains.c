@@ -133,9 +133,8 @@ static uint32_t touched(const chain *c, uint32_t storage, uint32_t *inside)
     for (uint32_t at = 0; at < c->order->n; at++) {
         const uint32_t id = c->order->nodes[at];
         const swi_node *node = id != SWI_NONE ? &c->t->nodes[id] : NULL;
-        bool touches = false;
-        for (uint32_t k = 0; node != NULL && k < n_operands(node); k++)
-            touches |= c->t->values[c->t->operands[node->first + k]].storage == storage;
+        const bool touches =
+            node != NULL && swi_touches(c->t, node, 0, n_operands(node), storage);
         if (touches && at >= c->first && at < c->first + c->n)
             ++*inside;
         else

@@ -87,12 +87,13 @@ static void pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, ui
     }
 }
 
-static bool reads(const swi_trace *t, const swi_node *node, uint32_t storage)
+bool swi_touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
+                 uint32_t storage)
 {
-    bool any = false;
-    for (uint32_t k = 0; k < node->n_in; k++)
-        any |= t->values[t->operands[node->first + k]].storage == storage;
-    return any;
+    for (uint32_t k = from; k < to; k++)
+        if (t->values[t->operands[node->first + k]].storage == storage)
+            return true;
+    return false;
 }
 
 /* A convolution's image that ends with the gradient of the weights: that goes before the
@@ -108,8 +109,10 @@ static void weights_first(const swi_trace *t, swi_order *order)
                     swi_op_traits_of(dx->op)->axes == SWI_AXES_CONV &&
                     sw_type_bytes(&t->values[operands[2]].type) <
                         sw_type_bytes(&t->values[operands[0]].type);
-        for (uint32_t k = i + 1; last && k < order->n; k++)
-            last = !reads(t, &t->nodes[order->nodes[k]], t->values[operands[0]].storage);
+        for (uint32_t k = i + 1; last && k < order->n; k++) {
+            const swi_node *later = &t->nodes[order->nodes[k]];
+            last = !swi_touches(t, later, 0, later->n_in, t->values[operands[0]].storage);
+        }
         if (!last)
             continue;
         const uint32_t first = order->nodes[i - 1];

@@ -23,6 +23,9 @@ typedef struct {
 } swi_order;
 sw_status swi_order_take(swi_order *order, uint32_t cap); /* empty, with room */
 void swi_order_free(swi_order *order);
+/* Is one of the node's operands [from, to) in this storage? */
+bool swi_touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
+                 uint32_t storage);
 /* The trace's, weights updated tile by tile. release_all: all updates that may be; images_last:
  * gradients of convolutions' images after those of the weights, where that lowers what lives.
  */

@@ -37,6 +37,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         const swi_node *node = &t->nodes[order[i]];
         const uint32_t *operands = t->operands + node->first;
         const sw_op_desc *desc = swi_op(node->op);
+        const swi_op_duty duty = swi_op_traits_of(node->op)->duty;
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++) {
             if (!swi_reads(unread, j))
@@ -48,7 +49,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         }
         for (uint32_t j = 0; j < node->n_out; j++) {
             const bool extra = node->grad < 0 && (int)j >= desc->n_out &&
-                               node->op != SW_OP_in_images; /* whose ops write all */
+                               duty != SWI_DUTY_IMAGES; /* whose ops write all */
             if (swi_is_null(node, j))
                 continue;
             const uint32_t s = t->values[operands[node->n_in + j]].storage;
@@ -414,19 +415,6 @@ static void tell_apart(swi_program *q, const swi_order *order, const base *rebui
     info->rebuild_cost = rebuilt->rebuild_cost - cost; /* to which the rest is added */
 }
 
-/* q, of which only what swi_recompute leaves is filled, takes p's place. */
-static void take_over(swi_program *p, swi_program *q, swi_order *order, swi_order *q_order)
-{
-    swi_trace_free(&p->trace);
-    swi_order_free(order);
-    p->trace = q->trace;
-    *order = *q_order;
-    p->height = q->height;
-    p->info = q->info;
-    q->trace = (swi_trace){0};
-    *q_order = (swi_order){0};
-}
-
 /* The same on another base, by what is cheaper, or fits. FREELY each rebuild is a choice like
  * other repeats: that never takes less work than rebuilding, so that more budget never means
  * more work. */
@@ -455,7 +443,14 @@ static sw_status shrink(swi_program *p, base_kind kind, const base *rebuilt, siz
             tell_apart(&q, &q_order, rebuilt, is_rebuilt);
         if (status == SW_OK) {
             sw_heap_free(is_rebuilt, SW_HEAP_PROGRAMS, bytes);
-            take_over(p, &q, order, &q_order);
+            const swi_trace trace = p->trace; /* q takes p's place */
+            const swi_order nodes = *order;
+            p->trace = q.trace;
+            *order = q_order;
+            p->height = q.height;
+            p->info = q.info;
+            q.trace = trace;
+            q_order = nodes;
         }
     }
     p->info.least_repeat_cost = free_of < with ? free_of : with;
