@@ -323,8 +323,10 @@ enum {
 };
 typedef struct {
     uint32_t op;
-    int32_t grad, n_in, n_out;
+    int32_t grad;
+    int16_t n_in, n_out;
     uint32_t whole; /* bit i: operand i has no batch; as an output it is added to */
+    int32_t units;  /* bf16: of a piece; 0: by the shapes; SWI_IMAGES_NONE: in no pieces */
     int8_t operand[SWI_IMAGES_OPERANDS];
     unsigned char attrs[48]; /* aligned as what is before it */
 } swi_images_op;

@@ -107,7 +107,7 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
     out->scratch_bytes = bytes != NULL ? bytes(info) : 0;
     if (dtype == SW_BF16 && swi_goes_in_pieces(op, grad, info, false)) {
         out->kernel = swi_in_pieces;
-        out->scratch_bytes = swi_pieces_bytes(op, grad, info, NULL);
+        out->scratch_bytes = swi_pieces_bytes(op, grad, info, NULL, 0);
     }
     return true;
 }

@@ -335,7 +335,7 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
         entry->scratch_bytes != NULL ? entry->scratch_bytes(info, target->compute) : 0;
     if (swi_goes_in_pieces(op, grad, info, true)) {
         out->on_device = swi_pieces_on_card;
-        out->scratch_bytes = swi_pieces_bytes(op, grad, info, target->compute);
+        out->scratch_bytes = swi_pieces_bytes(op, grad, info, target->compute, 0);
     }
     return true;
 }

@@ -48,6 +48,7 @@ typedef struct {
     bool wide;                  /* a card's product of float32, with a weight of bf16 */
     bool native;                /* a card's product: factors are bf16 */
     bool blocks;                /* an operand lies in blocks of sixteen images */
+    bool adds;                  /* to a result that is not cut */
     int64_t units, each;        /* of all; of a piece */
     int n;                      /* operands */
     part parts[SWI_MAX_OPERANDS];
@@ -350,7 +351,7 @@ static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *in
 }
 
 static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
-                    const sw_cuda_queue *queue, bool native)
+                    const sw_cuda_queue *queue, int64_t asked, bool native)
 {
     *p = (pieces){.word = word_of(op, grad, info, queue != NULL),
                   .queue = queue,
@@ -367,7 +368,6 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
                        ? 1
                        : per(swi_elements(&lead->shape), lead->shape.dim[lead->shape.rank - 1]);
     int64_t unit = 1;
-    bool sums = false;
     for (int i = 0; i < p->n; i++)
         p->blocks |= type_of(info, i)->layout == SW_N16;
     for (int i = 0; i < p->n; i++) {
@@ -375,7 +375,7 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
         *r = part_of(p, op, grad, info, i, lead);
         const int64_t units = r->cut ? (r->count + r->scale - 1) / r->scale : 0;
         p->units = units > p->units ? units : p->units;
-        sums |= !r->cut && i >= info->n_in;
+        p->adds |= !r->cut && i >= info->n_in;
         see(p, op, grad, info, i, r);
         unit += r->cut ? r->outer * r->scale * r->inner * (int64_t)r->bytes : 0;
     }
@@ -385,7 +385,7 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
     const int64_t total = fair < most ? fair : most;
     p->each = at_least_one(total / SLOTS / unit, p->units);
     p->slots = 1;
-    if (!sums && all > most / SHARE && queue == NULL) {
+    if (!p->adds && all > most / SHARE && queue == NULL) {
         const size_t slot = (size_t)(p->each * unit) + ask(p, op, grad, info, 0, p->each, 1);
         p->slots =
             (int)at_least_one((all / SHARE < MOST ? all / SHARE : MOST) / (int64_t)slot, SLOTS);
@@ -393,6 +393,8 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
     }
     if (p->slots == 1)
         p->each = at_least_one(total / unit, p->units);
+    if (asked > 0)
+        p->each = at_least_one(asked, p->units);
     if (queue != NULL && p->each > ALIGNED && p->each < p->units)
         p->each -= p->each % ALIGNED;
     for (int i = 0; i < p->n; i++) {
@@ -415,15 +417,15 @@ static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info
 
 /* queue: that a card's kernel is launched on; NULL: it is the CPU's. */
 static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
-                 const sw_cuda_queue *queue)
+                 const sw_cuda_queue *queue, int64_t units)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     const bool native = queue != NULL && queue->blas != NULL && word != SWI_HALVES_CONV &&
                         word != SWI_HALVES_ALIKE && has_factors(op, grad, info) &&
                         !is_wide(op, grad, info);
-    plan_as(p, op, grad, info, queue, native);
+    plan_as(p, op, grad, info, queue, units, native);
     if (p->kernel == SIZE_MAX) /* the library has no such product */
-        plan_as(p, op, grad, info, queue, false);
+        plan_as(p, op, grad, info, queue, units, false);
 }
 
 static size_t slot_bytes(const pieces *p)
@@ -432,11 +434,18 @@ static size_t slot_bytes(const pieces *p)
 }
 
 size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info,
-                        const sw_cuda_queue *queue)
+                        const sw_cuda_queue *queue, int64_t units)
 {
     pieces p;
-    plan(&p, op, grad, info, queue);
+    plan(&p, op, grad, info, queue, units);
     return p.whole + (size_t)p.slots * slot_bytes(&p);
+}
+
+int64_t swi_pieces_that_add(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    pieces p;
+    plan(&p, op, grad, info, NULL, 0);
+    return p.adds ? p.each : 0;
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -615,7 +624,7 @@ static void run_slot(void *arg, int slot)
                       i > begin && i < all - 1 && j->p->queue == NULL);
 }
 
-sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue)
+static sw_status run(const sw_launch *launch, const sw_cuda_queue *queue, int64_t units)
 {
     sw_type types[SWI_MAX_OPERANDS];
     sw_launch l = *launch;
@@ -627,7 +636,7 @@ sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue
     pieces p;
     for (int i = 0; i < l.n_in + l.n_out; i++)
         types[i] = operand(&l, i)->type;
-    plan(&p, l.op, l.grad, &info, queue);
+    plan(&p, l.op, l.grad, &info, queue, units);
     SW_ASSERT(p.whole + (size_t)p.slots * slot_bytes(&p) <= l.scratch_bytes);
     if (queue != NULL && has_factors(l.op, l.grad, &info))
         l.order = p.wide ? SW_ORDER_NONE : SW_ORDER_CUDA;
@@ -653,5 +662,15 @@ sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue
 
 sw_status swi_in_pieces(const sw_launch *launch)
 {
-    return swi_pieces_on_card(launch, NULL);
+    return run(launch, NULL, 0);
+}
+
+sw_status swi_in_pieces_of(const sw_launch *launch, int64_t units)
+{
+    return run(launch, NULL, units);
+}
+
+sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue)
+{
+    return run(launch, queue, 0);
 }

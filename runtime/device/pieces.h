@@ -15,12 +15,16 @@ extern size_t swi_piece_bytes;
 bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool card);
 
 /* Its scratch: widened pieces, and what the kernel asks for on a piece; of the queue on which a
- * card's is launched, NULL on the CPU. */
+ * card's is launched, NULL on the CPU. units: of a piece; 0: by the shapes. */
 size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info,
-                        const sw_cuda_queue *queue);
+                        const sw_cuda_queue *queue, int64_t units);
+
+/* Units of a piece, where the CPU's add to a result that is not cut; else 0. */
+int64_t swi_pieces_that_add(uint32_t op, int grad, const sw_kernel_info *info);
 
 /* The launch's op and grad say which kernel it is. */
 sw_status swi_in_pieces(const sw_launch *launch);
+sw_status swi_in_pieces_of(const sw_launch *launch, int64_t units);
 sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue);
 
 #endif

@@ -3,6 +3,7 @@
  * of: an image does not depend on others, and a weight's gradient is a sum of partial ones for
  * SWI_IMAGES images, in their order. Only the pass in plan/chains.c makes such a node; its
  * tests cover it. */
+#include "runtime/device/pieces.h"
 #include "runtime/ops/tile.h"
 
 bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole)
@@ -66,14 +67,17 @@ static size_t scratch_bytes(const sw_kernel_info *info)
 {
     const swi_images_attrs *a = info->attrs;
     size_t most = 0;
-    for (int i = 0; i < a->n_ops; i++) {
-        const swi_images_op *op = &a->ops[i];
+    for (int i = 0; i < 2 * a->n_ops; i++) { /* of whole parts and of the last */
+        const swi_images_op *op = &a->ops[i / 2];
         const sw_op_desc *d = swi_op(op->op);
         sw_type types[SWI_IMAGES_OPERANDS];
-        const sw_kernel_info part = ask(info, op, 0, types);
+        const sw_kernel_info part = ask(info, op, i % 2 == 0 ? 0 : a->parts - 1, types);
         size_t (*asked)(const sw_kernel_info *) =
             op->grad < 0 ? d->scratch_bytes : d->grads[op->grad].scratch_bytes;
-        const size_t bytes = asked != NULL ? asked(&part) : 0;
+        const size_t bytes = op->units != SWI_IMAGES_NONE
+                                 ? swi_pieces_bytes(op->op, op->grad, &part, NULL, op->units)
+                             : asked != NULL ? asked(&part)
+                                             : 0;
         most = bytes > most ? bytes : most;
     }
     return (size_t)a->inner_bytes + most;
@@ -138,6 +142,8 @@ static sw_status run_op(const sw_launch *l, const swi_images_op *op, int64_t par
     p.scratch = (unsigned char *)l->scratch + a->inner_bytes;
     p.scratch_bytes = l->scratch_bytes - (size_t)a->inner_bytes;
     p.accumulate = part > 0 ? op->whole >> op->n_in : 0;
+    if (op->units != SWI_IMAGES_NONE)
+        return swi_in_pieces_of(&p, op->units);
     return (op->grad < 0 ? d->forward : d->grads[op->grad].kernel)(&p);
 }
 

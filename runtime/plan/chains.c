@@ -6,6 +6,7 @@
  * it, and a convolution's input gradient last, so that it may take the place of what the
  * weight's is made from. */
 #include "alloc/base/size.h"
+#include "runtime/device/pieces.h"
 #include "runtime/graph/trace.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
@@ -17,6 +18,7 @@ typedef struct {
     uint32_t first, n; /* positions in the order */
     uint32_t nodes[SWI_IMAGES_OPS];
     uint32_t whole[SWI_IMAGES_OPS];
+    int32_t units[SWI_IMAGES_OPS];
     uint32_t lead; /* the node that becomes that of all */
     uint32_t in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS], n_in, n_out;
     uint32_t inner[SWI_IMAGES_OPS], n_inner;
@@ -105,7 +107,9 @@ static bool is_in_parts(chain *c)
             const uint32_t id = operand_id(c, (int)i, k);
             const swi_value *v = &c->t->values[id];
             const bool written = k >= node_of(c, (int)i)->n_in;
-            if (!v->contiguous || (v->type.dtype != SW_F32 && v->type.dtype != SW_U8) ||
+            if (!v->contiguous ||
+                (v->type.dtype != SW_F32 && v->type.dtype != SW_BF16 &&
+                 v->type.dtype != SW_U8) ||
                 ((c->whole[i] >> k & 1u) == 0 &&
                  (v->type.shape.rank == 4
                       ? v->type.shape.dim[0] != batch
@@ -129,9 +133,8 @@ static uint32_t touched(const chain *c, uint32_t storage, uint32_t *inside)
     for (uint32_t at = 0; at < c->order->n; at++) {
         const uint32_t id = c->order->nodes[at];
         const swi_node *node = id != SWI_NONE ? &c->t->nodes[id] : NULL;
-        bool touches = false;
-        for (uint32_t k = 0; node != NULL && k < n_operands(node); k++)
-            touches |= c->t->values[c->t->operands[node->first + k]].storage == storage;
+        const bool touches =
+            node != NULL && swi_touches(c->t, node, 0, n_operands(node), storage);
         if (touches && at >= c->first && at < c->first + c->n)
             ++*inside;
         else
@@ -299,9 +302,10 @@ static void fill_ops(chain *c)
         const swi_node *node = node_of(c, (int)i);
         op->op = node->op;
         op->grad = node->grad;
-        op->n_in = (int32_t)node->n_in;
-        op->n_out = (int32_t)node->n_out;
+        op->n_in = (int16_t)node->n_in;
+        op->n_out = (int16_t)node->n_out;
         op->whole = c->whole[i];
+        op->units = c->units[i];
         if (swi_op(node->op)->attrs_bytes > 0)
             memcpy(op->attrs, c->t->attrs + node->attrs, swi_op(node->op)->attrs_bytes);
         for (uint32_t k = 0; k < n_operands(node); k++) {
@@ -322,16 +326,25 @@ static void fill_ops(chain *c)
     }
 }
 
-/* A sum over images is made of one partial sum for each part: its scratch says how many. */
-static bool sums_in_parts(const chain *c)
+/* A sum over images is made of one partial sum for each part: its scratch says how many. In
+ * bf16 it is made of whole pieces, which a part may then cut in the same places. */
+static bool sums_in_parts(chain *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const swi_node *node = node_of(c, (int)i);
         sw_type types[SWI_MAX_OPERANDS];
         sw_kernel_info info;
-        if (c->whole[i] >> node->n_in == 0)
+        const bool sums = c->whole[i] >> node->n_in != 0;
+        c->units[i] = node->kernel == swi_in_pieces ? 0 : SWI_IMAGES_NONE;
+        if (!sums)
             continue;
         swi_kernel_info(c->t, node, types, &info);
+        if (node->kernel == swi_in_pieces) {
+            c->units[i] = (int32_t)swi_pieces_that_add(node->op, node->grad, &info);
+            if (c->units[i] == 0 || SWI_IMAGES / 16 % c->units[i] != 0)
+                return false;
+            continue;
+        }
         size_t (*bytes)(const sw_kernel_info *) =
             swi_op(node->op)->grads[node->grad].scratch_bytes;
         const size_t all = bytes(&info);
@@ -401,5 +414,10 @@ sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_exec *exec, b
         SW_TRY(join(&c, exec));
         at += c.n - 1;
     }
+    uint32_t n = 0;
+    for (uint32_t at = 0; at < order->n; at++)
+        if (order->nodes[at] != SWI_NONE)
+            order->nodes[n++] = order->nodes[at];
+    order->n = n;
     return SW_OK;
 }

@@ -23,6 +23,14 @@ typedef struct {
 } swi_order;
 sw_status swi_order_take(swi_order *order, uint32_t cap); /* empty, with room */
 void swi_order_free(swi_order *order);
+/* Is one of the node's operands [from, to) in this storage? */
+bool swi_touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
+                 uint32_t storage);
+/* The trace's, weights updated tile by tile. release_all: all updates that may be; images_last:
+ * gradients of convolutions' images after those of the weights, where that lowers what lives.
+ */
+sw_status swi_put_in_order(swi_trace *t, bool release_all, bool images_last,
+                           const sw_exec *exec, swi_order *order);
 /* Lifetimes, in-place results and places of a trace that has none of them yet. */
 sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
                       size_t *lower_bound);
@@ -53,10 +61,10 @@ SW_MUST_USE sw_status swi_join_node(swi_trace *t, const sw_exec *exec, uint32_t 
                                     swi_op_duty duty, uint32_t n_in, uint32_t n_out,
                                     size_t attrs_bytes);
 
-/* A part of that pass: convolutions, and what goes image by image around them, become one node
- * that does all of it some images at a time, so that no more of what they leave for each other
- * alone exists. The same bits. Its *found: there is such a chain (NULL: join them; SWI_NONE in
- * the order for those that are gone). */
+/* A part of that pass, its last, and of budgets: convolutions, and what goes image by image
+ * around them, become one node that does all of it some images at a time, so that no more of
+ * what they leave for each other alone exists. The same bits. Its *found: there is such a chain
+ * (NULL: join them; what is SWI_NONE leaves the order). */
 SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_exec *exec,
                                       bool *found);
 

@@ -10,76 +10,6 @@
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
 
-/* Order of the nodes that run, views left out. */
-static uint32_t plain_order(const swi_trace *t, uint32_t *order)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n_nodes; i++)
-        if (!t->nodes[i].is_view)
-            order[n++] = i;
-    return n;
-}
-
-static uint64_t latest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The release pass: an update moves up to right after the last op that it depends on: what it
- * reads must be written, and what it overwrites must have been read by all who need the old
- * version. Only inside the backward part. Keys are (position, sequence), so that moved ops keep
- * their order. */
-static void pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch)
-{
-    uint64_t *key = scratch, *read = scratch + n, *written = read + t->n_storages;
-    memset(read, 0, 2 * (size_t)t->n_storages * sizeof *read);
-    uint64_t backward = 0;
-    bool any = false;
-    for (uint32_t i = 0; i < n; i++) {
-        swi_node *node = &t->nodes[order[i]];
-        const uint32_t *in = t->operands + node->first, *out = in + node->n_in;
-        key[i] = (uint64_t)(i + 1) << 32;
-        if (node->is_backward && backward == 0)
-            backward = key[i];
-        if (backward != 0 &&
-            (node->release == SWI_RELEASED || (all && node->release == SWI_RELEASABLE))) {
-            uint64_t k = backward;
-            for (uint32_t j = 0; j < node->n_in; j++)
-                k = latest(k, written[t->values[in[j]].storage]);
-            for (uint32_t j = 0; j < node->n_out; j++) {
-                const uint32_t s = t->values[out[j]].storage;
-                k = latest(k, latest(read[s], written[s]));
-            }
-            key[i] = k + 1;
-            node->phase = SW_BACKWARD;
-            any = true;
-        }
-        for (uint32_t j = 0; j < node->n_in; j++) {
-            uint64_t *r = &read[t->values[in[j]].storage];
-            *r = latest(*r, key[i]);
-        }
-        for (uint32_t j = 0; j < node->n_out; j++) {
-            uint64_t *w = &written[t->values[out[j]].storage];
-            *w = latest(*w, key[i]);
-        }
-    }
-    if (any) {
-        /* Stable insertion by key; released nodes are few and move little more than their
-         * own number. */
-        for (uint32_t m = 1; m < n; m++) {
-            const uint32_t node = order[m];
-            const uint64_t k = key[m];
-            uint32_t j = m;
-            for (; j > 0 && key[j - 1] > k; j--) {
-                order[j] = order[j - 1];
-                key[j] = key[j - 1];
-            }
-            order[j] = node;
-            key[j] = k;
-        }
-    }
-}
-
 /* ---- lifetimes and in-place results ------------------------------------------------------ */
 
 static void touch(swi_trace *t, uint32_t storage, uint32_t at)
@@ -107,6 +37,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         const swi_node *node = &t->nodes[order[i]];
         const uint32_t *operands = t->operands + node->first;
         const sw_op_desc *desc = swi_op(node->op);
+        const swi_op_duty duty = swi_op_traits_of(node->op)->duty;
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++) {
             if (!swi_reads(unread, j))
@@ -117,7 +48,8 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
                 s->role = SWI_ROLE_SAVED;
         }
         for (uint32_t j = 0; j < node->n_out; j++) {
-            const bool extra = node->grad < 0 && (int)j >= desc->n_out;
+            const bool extra = node->grad < 0 && (int)j >= desc->n_out &&
+                               duty != SWI_DUTY_IMAGES; /* whose ops write all */
             if (swi_is_null(node, j))
                 continue;
             const uint32_t s = t->values[operands[node->n_in + j]].storage;
@@ -251,36 +183,6 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
     return place_storages(t, height, lower_bound);
 }
 
-sw_status swi_order_take(swi_order *order, uint32_t cap)
-{
-    void *nodes;
-    SW_TRY(sw_heap_alloc(&nodes, SW_HEAP_PROGRAMS, cap * sizeof *order->nodes));
-    *order = (swi_order){nodes, 0, cap};
-    return SW_OK;
-}
-
-void swi_order_free(swi_order *order)
-{
-    sw_heap_free(order->nodes, SW_HEAP_PROGRAMS, order->cap * sizeof *order->nodes);
-    *order = (swi_order){0};
-}
-
-/* The trace's nodes in the order in which they run, weights updated tile by tile. */
-static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
-                              swi_order *order)
-{
-    void *keys;
-    const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
-    SW_TRY(swi_order_take(order, t->n_nodes));
-    SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
-    order->n = plain_order(t, order->nodes);
-    if (release_all)
-        swi_pass_own_finite_checks(t);
-    pass_release(t, order->nodes, order->n, release_all, keys);
-    sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
-    return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
-}
-
 /* Rebuild what is cheap; *without: what lives at the peak without that, SIZE_MAX where there is
  * nothing to rebuild. */
 static sw_status rebuild(swi_trace *t, const sw_exec *exec, swi_order *order, size_t *without)
@@ -371,7 +273,7 @@ static sw_status arrange_once(swi_program *p, arrangement how, const sw_exec *ex
     swi_order_free(order);
     SW_TRY(swi_trace_copy(&p->trace, &p->plain));
     SW_TRY(swi_chunk(&p->trace, exec, how.parts, &p->info.chunk_rows));
-    SW_TRY(put_in_order(&p->trace, false, exec, order));
+    SW_TRY(swi_put_in_order(&p->trace, false, false, exec, order));
     if (!plain)
         SW_TRY(rebuild(&p->trace, exec, order, without));
     if (how.strips)
@@ -436,7 +338,9 @@ static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *e
 
 /* ---- under a budget ---------------------------------------------------------------------- */
 
-/* The base of a budget's plan: updates released, and cheap results rebuilt or not. */
+/* The base of a budget's plan: updates released, and cheap results rebuilt or not; or
+ * convolutions some images at a time too. */
+typedef enum { REBUILT, FREELY, IN_IMAGES } base_kind;
 typedef struct {
     swi_trace trace;
     swi_order order;
@@ -449,18 +353,18 @@ static void base_free(base *b)
     swi_trace_free(&b->trace);
 }
 
-static sw_status base_of(base *b, const swi_program *p, bool rebuilt, const sw_exec *exec)
+static sw_status base_of(base *b, const swi_program *p, base_kind kind, const sw_exec *exec)
 {
     size_t without;
     SW_TRY(swi_trace_copy(&b->trace, &p->plain));
-    SW_TRY(put_in_order(&b->trace, true, exec, &b->order));
-    if (rebuilt)
+    SW_TRY(swi_put_in_order(&b->trace, true, kind != IN_IMAGES, exec, &b->order));
+    if (kind != FREELY)
         SW_TRY(rebuild(&b->trace, exec, &b->order, &without));
     for (uint32_t i = 0; i < b->order.n; i++) {
         const swi_node *node = &b->trace.nodes[b->order.nodes[i]];
         b->rebuild_cost += node->again != 0 ? swi_node_cost(&b->trace, node) : 0;
     }
-    return SW_OK;
+    return kind == IN_IMAGES ? swi_pass_chains(&b->trace, &b->order, exec, NULL) : SW_OK;
 }
 
 static bool fits(const swi_program *p)
@@ -511,48 +415,44 @@ static void tell_apart(swi_program *q, const swi_order *order, const base *rebui
     info->rebuild_cost = rebuilt->rebuild_cost - cost; /* to which the rest is added */
 }
 
-/* q, of which only what swi_recompute leaves is filled, takes p's place. */
-static sw_status take_over(swi_program *p, swi_program *q, swi_order *order, swi_order *q_order,
-                           const base *rebuilt)
-{
-    void *is_rebuilt;
-    const size_t bytes = rebuilt->trace.n_nodes;
-    SW_TRY(sw_heap_alloc(&is_rebuilt, SW_HEAP_PROGRAMS, bytes));
-    tell_apart(q, q_order, rebuilt, is_rebuilt);
-    sw_heap_free(is_rebuilt, SW_HEAP_PROGRAMS, bytes);
-    swi_trace_free(&p->trace);
-    swi_order_free(order);
-    p->trace = q->trace;
-    *order = *q_order;
-    p->height = q->height;
-    p->info = q->info;
-    q->trace = (swi_trace){0};
-    *q_order = (swi_order){0};
-    return SW_OK;
-}
-
-/* The same where each rebuild is a choice like other repeats, by what is cheaper, or fits. It
- * never takes less work than rebuilding, so that more budget never means more work. */
-static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t height,
-                               int64_t parts, int64_t most, const sw_exec *exec,
-                               swi_order *order)
+/* The same on another base, by what is cheaper, or fits. FREELY each rebuild is a choice like
+ * other repeats: that never takes less work than rebuilding, so that more budget never means
+ * more work. */
+static sw_status shrink(swi_program *p, base_kind kind, const base *rebuilt, size_t height,
+                        int64_t parts, int64_t most, const sw_exec *exec, swi_order *order)
 {
     base b = {.rebuild_cost = 0};
     swi_program q = {.limit = p->limit, .height = height, .info = p->info};
     swi_order q_order = {0};
+    const uint64_t rebuilds = kind == FREELY ? rebuilt->rebuild_cost : 0;
     q.info.method[0] = '\0';
-    sw_status status = base_of(&b, p, false, exec);
+    q.info.rebuild_cost = 0;
+    sw_status status = base_of(&b, p, kind, exec);
     if (status == SW_OK)
         status = swi_recompute(&q, &b.trace, &b.order, exec, parts, most,
-                               rebuilt->rebuild_cost + 1, true, &q_order);
+                               kind == FREELY ? rebuilds + 1 : 0, true, &q_order);
     /* Rebuilds are among the ops that run again there. The two problems count places of results
      * differently, so no plan of both is below the lower bound only. */
     const uint64_t all = q.info.least_repeat_cost, with = p->info.least_repeat_cost;
-    const uint64_t free_of = all == UINT64_MAX             ? all
-                             : all > rebuilt->rebuild_cost ? all - rebuilt->rebuild_cost
-                                                           : 0;
-    if (status == SW_OK && is_better(&q, p, rebuilt->rebuild_cost))
-        status = take_over(p, &q, order, &q_order, rebuilt);
+    const uint64_t free_of = all == UINT64_MAX ? all : all > rebuilds ? all - rebuilds : 0;
+    if (status == SW_OK && is_better(&q, p, rebuilds)) {
+        void *is_rebuilt;
+        const size_t bytes = rebuilt->trace.n_nodes;
+        status = sw_heap_alloc(&is_rebuilt, SW_HEAP_PROGRAMS, bytes);
+        if (status == SW_OK && kind == FREELY)
+            tell_apart(&q, &q_order, rebuilt, is_rebuilt);
+        if (status == SW_OK) {
+            sw_heap_free(is_rebuilt, SW_HEAP_PROGRAMS, bytes);
+            const swi_trace trace = p->trace; /* q takes p's place */
+            const swi_order nodes = *order;
+            p->trace = q.trace;
+            *order = q_order;
+            p->height = q.height;
+            p->info = q.info;
+            q.trace = trace;
+            q_order = nodes;
+        }
+    }
     p->info.least_repeat_cost = free_of < with ? free_of : with;
     swi_trace_free(&q.trace);
     swi_order_free(&q_order);
@@ -620,12 +520,19 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
          * again; rows in more parts than the `parts` that the program has. */
         base b = {.rebuild_cost = 0};
         const size_t height = p->height;
-        sw_status status = base_of(&b, p, true, exec);
+        bool chains = false;
+        sw_status status = base_of(&b, p, REBUILT, exec);
         if (status == SW_OK)
             status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0,
                                    b.rebuild_cost == 0, order);
         if (status == SW_OK && b.rebuild_cost > 0 && (!fits(p) || p->info.budget_cost > 0))
-            status = shrink_freely(p, &b, height, parts, most, exec, order);
+            status = shrink(p, FREELY, &b, height, parts, most, exec, order);
+        if (status == SW_OK && (!fits(p) || p->info.budget_cost > 0) &&
+            !swi_target_of(exec)->opts.no_strips &&
+            swi_device_has(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_IMAGES), -1))
+            status = swi_pass_chains(&b.trace, &b.order, exec, &chains);
+        if (status == SW_OK && chains)
+            status = shrink(p, IN_IMAGES, &b, height, parts, most, exec, order);
         base_free(&b);
         SW_TRY(status);
     }

@@ -64,23 +64,14 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
            s->bytes == sw_type_bytes(&g->type) && uses[g->storage].writes == 1;
 }
 
-static bool touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
-                    uint32_t storage)
-{
-    for (uint32_t i = from; i < to; i++)
-        if (operand_tiles(t, node, i)->storage == storage)
-            return true;
-    return false;
-}
-
 static bool reads(const swi_trace *t, const swi_node *node, uint32_t storage)
 {
-    return touches(t, node, 0, node->n_in, storage);
+    return swi_touches(t, node, 0, node->n_in, storage);
 }
 
 static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
 {
-    return touches(t, node, node->n_in, node->n_in + node->n_out, storage);
+    return swi_touches(t, node, node->n_in, node->n_in + node->n_out, storage);
 }
 
 /* Can these two run in either order? */
@@ -688,13 +679,7 @@ sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
         if (is_group(&s, at, &g, &last))
             SW_TRY(join(&s, &g, last));
     }
-    SW_TRY(swi_pass_chains(t, order, exec, NULL));
-    uint32_t n = 0;
-    for (uint32_t at = 0; at < order->n; at++)
-        if (order->nodes[at] != SWI_NONE)
-            order->nodes[n++] = order->nodes[at];
-    order->n = n;
-    return SW_OK;
+    return swi_pass_chains(t, order, exec, NULL);
 }
 
 bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec)

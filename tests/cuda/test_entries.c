@@ -252,11 +252,11 @@ static uint32_t n_halves; /* comparisons */
 
 static size_t pieces_bytes(const sw_kernel_info *info, const sw_cuda_queue *queue)
 {
-    return swi_pieces_bytes(halves_op, halves_grad, info, queue);
+    return swi_pieces_bytes(halves_op, halves_grad, info, queue, 0);
 }
 static size_t cpu_pieces_bytes(const sw_kernel_info *info)
 {
-    return swi_pieces_bytes(halves_op, halves_grad, info, NULL);
+    return swi_pieces_bytes(halves_op, halves_grad, info, NULL, 0);
 }
 
 /* Which inputs of the forward op are bf16, and which of its results. */

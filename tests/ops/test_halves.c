@@ -168,7 +168,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     size_t (*bytes)(const sw_kernel_info *) =
         g != NULL ? g->scratch_bytes : s->desc->scratch_bytes;
     sw_kernel *kernel = g != NULL ? g->kernel : s->desc->forward;
-    l.scratch_bytes = pieces          ? swi_pieces_bytes(s->op, grad, &info, NULL)
+    l.scratch_bytes = pieces          ? swi_pieces_bytes(s->op, grad, &info, NULL, 0)
                       : bytes != NULL ? bytes(&info)
                                       : 0;
     l.scratch = aligned_alloc(64, (l.scratch_bytes + 127) / 64 * 64);
