@@ -152,6 +152,10 @@ static inline unsigned swi_emu_ballot(bool holds, unsigned mask, const char *fil
 #define __any_sync(mask, holds) (__ballot_sync(mask, holds) != 0)
 #define __all_sync(mask, holds) (__ballot_sync(mask, holds) == 0xffffffffu)
 
+static inline uint64_t __umul64hi(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
 static inline int __ffs(unsigned bits)
 {
     return __builtin_ffs((int)bits);
