@@ -21,12 +21,11 @@ struct sw_cuda_axis {
     uint64_t times, shift; /* i / dim is the high half of i * times, shifted */
 };
 struct sw_cuda_strided {
-    int64_t rank;
+    int rank;
+    uint32_t wide;                  /* of fours: bit o, operand o is read in one access */
     int64_t n;                      /* elements, or fours */
     sw_cuda_axis axis[SW_MAX_RANK]; /* joined: the last one comes first */
-    /* Of fours: the step inside of one, and whether all of them are read at once. */
-    int64_t inside[SW_CUDA_STRIDED_OPERANDS];
-    int wide[SW_CUDA_STRIDED_OPERANDS];
+    int64_t inside[SW_CUDA_STRIDED_OPERANDS]; /* the step inside of a four */
 };
 
 /* An empty one; add its axes from the first to the last, then call sw_cuda_strided_join. */
@@ -57,7 +56,7 @@ static inline void sw_cuda_strided_join(sw_cuda_strided *strided)
 {
     const sw_cuda_strided all = *strided;
     int rank = 0;
-    for (int i = (int)all.rank - 1; i >= 0; i--) {
+    for (int i = all.rank - 1; i >= 0; i--) {
         sw_cuda_axis *last = &strided->axis[rank > 0 ? rank - 1 : 0];
         bool joins = rank > 0;
         for (int k = 0; k < SW_CUDA_STRIDED_OPERANDS && joins; k++)
@@ -94,13 +93,16 @@ static inline bool sw_cuda_strided_fours(sw_cuda_strided *strided,
                                          const void *const (&at)[SW_CUDA_STRIDED_OPERANDS])
 {
     sw_cuda_axis *last = &strided->axis[0];
+    strided->wide = 0;
     for (int k = 0; k < SW_CUDA_STRIDED_OPERANDS; k++) {
-        strided->inside[k] = last->step[k];
-        strided->wide[k] = last->step[k] == 1 && sw_cuda_aligned(at[k]);
+        bool wide = last->step[k] == 1 && sw_cuda_aligned(at[k]);
         for (int i = 1; i < strided->rank; i++)
-            strided->wide[k] &= strided->axis[i].step[k] % 4 == 0;
+            wide = wide && strided->axis[i].step[k] % 4 == 0;
+        strided->inside[k] = last->step[k];
+        strided->wide |= (uint32_t)wide << k;
     }
-    if (strided->rank == 0 || last->dim % 4 != 0 || !strided->wide[SW_CUDA_STRIDED_Y])
+    if (strided->rank == 0 || last->dim % 4 != 0 ||
+        (strided->wide >> SW_CUDA_STRIDED_Y & 1u) == 0)
         return false;
     for (int64_t &step : last->step)
         step *= 4;
@@ -122,7 +124,7 @@ sw_cuda_strided_load(float (&v)[W], const sw_cuda_numbers &x, const sw_cuda_stri
                      int o, int64_t at)
 {
     float one[1];
-    if (W == 1 || strided.wide[o]) {
+    if (W == 1 || (strided.wide >> o & 1u) != 0) {
         sw_cuda_load(v, x, at);
         return;
     }
