@@ -210,7 +210,7 @@ template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
         const int64_t label = e.label.at(r);
         float lse;
-        const double loss = row_loss<ROWS>(e.x + r * e.cols, label, e.cols, (double)e.smoothing,
+        const double loss = row_loss<ROWS>(e.x + r * e.step, label, e.cols, (double)e.smoothing,
                                            partials, wide_room, &lse);
         if (ROWS::lane() != 0)
             continue;
@@ -246,7 +246,7 @@ template <class ROWS> __global__ void cross_entropy_dx_kernel(sw_cuda_ce e)
     const float factor = n > 0.0f ? (e.dy != nullptr ? *e.dy : 1.0f) / n : 0.0f;
     const float on = 1.0f - e.smoothing, off = e.smoothing / (float)e.cols;
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
-        const int64_t label = e.label.at(r), at = r * e.cols;
+        const int64_t label = e.label.at(r), at = r * e.step;
         const bool ignored = e.ignored(label);
         const float lse = e.lse[r];
         sw_cuda_walk<ROWS, 2>(e.x + at, e.cols, [&](auto groups, int64_t c) {
@@ -266,6 +266,8 @@ template <class ROWS> __global__ void cross_entropy_dx_kernel(sw_cuda_ce e)
                 sw_cuda_store(e.dx + at + c, v[i]);
             }
         });
+        for (int64_t c = e.cols + ROWS::lane(); c < e.step; c += ROWS::G)
+            e.dx[at + c] = 0.0f;
     }
 }
 
@@ -305,7 +307,7 @@ static sw_cuda_ce loss_cross_entropy_of(const sw_launch *l)
     e.x = sw_cuda_in(l, 0);
     e.label = sw_cuda_ids_in(l, 1);
     e.rows = s->dim[0];
-    e.cols = s->dim[1];
+    e.cols = e.step = s->dim[1];
     e.smoothing = a->smoothing;
     e.has_ignore = a->has_ignore;
     e.ignore = a->ignore;
