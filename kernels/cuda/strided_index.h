@@ -123,12 +123,11 @@ static __device__ __forceinline__ void
 sw_cuda_strided_load(float (&v)[W], const sw_cuda_numbers &x, const sw_cuda_strided &strided,
                      int o, int64_t at)
 {
+    const bool at_once = W == 1 || (strided.wide >> o & 1u) != 0;
     float one[1];
-    if (W == 1 || (strided.wide >> o & 1u) != 0) {
+    if (at_once)
         sw_cuda_load(v, x, at);
-        return;
-    }
-    for (int k = 0; k < W; k++) {
+    for (int k = 0; k < W && !at_once; k++) {
         if (k == 0 || strided.inside[o] != 0)
             sw_cuda_load(one, x, at + k * strided.inside[o]);
         v[k] = one[0];
