@@ -6,21 +6,23 @@
 #include "kernels/cuda/strided_index.h"
 #include "kernels/scalar.h"
 
-/* ---- two operands, and a mask ------------------------------------------------------------ */
+/* ---- one or two operands of any strides, and a mask ---------------------------------------
+ */
 
-/* mask NULL: none, all are set. */
-template <int W, class F>
-__global__ void binary_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numbers b,
-                              const uint8_t *mask, sw_cuda_strided strided, int add, F f)
+/* y = f(a, b, set) (or y += ...); mask NULL: none, all are set. */
+template <int W, int INPUTS, class F>
+__global__ void strided_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numbers b,
+                               const uint8_t *mask, sw_cuda_strided strided, int add, F f)
 {
     for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
         const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        float v[W], w[W];
+        float v[W], w[W] = {};
         sw_cuda_strided_load(v, a, strided, SW_CUDA_STRIDED_A, p.at[SW_CUDA_STRIDED_A]);
-        sw_cuda_strided_load(w, b, strided, SW_CUDA_STRIDED_B, p.at[SW_CUDA_STRIDED_B]);
+        if (INPUTS > 1)
+            sw_cuda_strided_load(w, b, strided, SW_CUDA_STRIDED_B, p.at[SW_CUDA_STRIDED_B]);
         for (int k = 0; k < W; k++) {
             const int64_t at = p.at[SW_CUDA_STRIDED_M] + k * strided.inside[SW_CUDA_STRIDED_M];
-            v[k] = f(v[k], w[k], mask == nullptr || mask[at] != 0);
+            v[k] = f(v[k], w[k], INPUTS == 1 || mask == nullptr || mask[at] != 0);
         }
         if (add)
             sw_cuda_load(w, y, p.at[SW_CUDA_STRIDED_Y]);
@@ -28,6 +30,21 @@ __global__ void binary_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numb
             v[k] = w[k] + v[k];
         sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
     }
+}
+
+template <int INPUTS, class F>
+static sw_status strided_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_numbers a,
+                             sw_cuda_numbers b, const void *mask, sw_cuda_strided strided,
+                             int add, const sw_cuda_queue *queue)
+{
+    if (strided.n == 0)
+        return SW_OK;
+    const auto kernel = sw_cuda_strided_fours(&strided, {y.p, a.p, b.p, mask})
+                            ? strided_kernel<4, INPUTS, F>
+                            : strided_kernel<1, INPUTS, F>;
+    SW_CUDA_LAUNCH_FOR(kernel, strided.n, SW_CUDA_THREADS, queue, y, a, b,
+                       static_cast<const uint8_t *>(mask), strided, add, f);
+    return sw_cuda_launched(op);
 }
 
 /* The plain case is a loop over elements. */
@@ -69,15 +86,8 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
                              sw_cuda_broadcast_step(x, s, i), sw_cuda_broadcast_step(z, s, i),
                              m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
     sw_cuda_strided_join(&strided);
-    if (strided.n == 0)
-        return SW_OK;
-    const uint8_t *mask = m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr;
-    const auto binary = sw_cuda_strided_fours(&strided, {l->out[0].ptr, x->ptr, z->ptr, mask})
-                            ? binary_kernel<4, F>
-                            : binary_kernel<1, F>;
-    SW_CUDA_LAUNCH_FOR(binary, strided.n, SW_CUDA_THREADS, queue, l->out[0], *x, *z, mask,
-                       strided, sw_cuda_adds(l, 0), F{});
-    return sw_cuda_launched(op);
+    return strided_run<2>(op, F{}, l->out[0], *x, *z, m != nullptr ? m->ptr : nullptr, strided,
+                          sw_cuda_adds(l, 0), queue);
 }
 
 #define BINARY(id, expr)                                                                       \
@@ -332,25 +342,6 @@ template <class T> __global__ void copy_kernel(T *y, const T *x, sw_cuda_strided
     }
 }
 
-/* y = f(x) (or y += ...). */
-template <int W, class F>
-__global__ void numbers_kernel(sw_cuda_numbers y, sw_cuda_numbers x, sw_cuda_strided strided,
-                               F f, int add)
-{
-    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
-        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        float v[W], was[W];
-        sw_cuda_strided_load(v, x, strided, SW_CUDA_STRIDED_A, p.at[SW_CUDA_STRIDED_A]);
-        for (int k = 0; k < W; k++)
-            v[k] = f(v[k], 0.0f);
-        if (add)
-            sw_cuda_load(was, y, p.at[SW_CUDA_STRIDED_Y]);
-        for (int k = 0; k < W && add; k++)
-            v[k] = was[k] + v[k];
-        sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
-    }
-}
-
 static size_t bytes_of(sw_dtype dtype)
 {
     return dtype == SW_F64                       ? 8
@@ -432,21 +423,24 @@ struct rounded {
     }
 };
 
+template <class F> struct of_one {
+    F f;
+    __device__ float operator()(float a, float, bool) const
+    {
+        return f(a, 0.0f);
+    }
+};
+/* y = f(x) (or y += ...). */
 template <class F>
 static sw_status numbers_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_numbers x,
-                             sw_cuda_strided strided, int add, const sw_cuda_queue *queue)
+                             const sw_cuda_strided &strided, int add,
+                             const sw_cuda_queue *queue)
 {
     const int64_t *step = strided.axis[0].step;
-    if (strided.n == 0)
-        return SW_OK;
     if (strided.rank == 0 ||
         (strided.rank == 1 && step[SW_CUDA_STRIDED_Y] == 1 && step[SW_CUDA_STRIDED_A] == 1))
         return sw_cuda_elementwise_run<1>(op, f, y, x, nullptr, strided.n, add, queue);
-    const auto kernel = sw_cuda_strided_fours(&strided, {y.p, x.p, nullptr, nullptr})
-                            ? numbers_kernel<4, F>
-                            : numbers_kernel<1, F>;
-    SW_CUDA_LAUNCH_FOR(kernel, strided.n, SW_CUDA_THREADS, queue, y, x, strided, f, add);
-    return sw_cuda_launched(op);
+    return strided_run<1>(op, of_one<F>{f}, y, x, nullptr, nullptr, strided, add, queue);
 }
 
 SW_CUDA_ENTRY(copy, forward, NULL, 2)
