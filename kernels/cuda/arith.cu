@@ -6,26 +6,45 @@
 #include "kernels/cuda/strided_index.h"
 #include "kernels/scalar.h"
 
-/* ---- two operands, and a mask ------------------------------------------------------------ */
+/* ---- one or two operands of any strides, and a mask ---------------------------------------
+ */
 
-/* mask NULL: none, all are set. */
-template <class F>
-__global__ void binary_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numbers b,
-                              const uint8_t *mask, sw_cuda_strided strided, int add, F f)
+/* y = f(a, b, set) (or y += ...); mask NULL: none, all are set. */
+template <int W, int INPUTS, class F>
+__global__ void strided_kernel(sw_cuda_numbers y, sw_cuda_numbers a, sw_cuda_numbers b,
+                               const uint8_t *mask, sw_cuda_strided strided, int add, F f)
 {
     for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
         const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        const bool set = mask == nullptr || mask[p.at[SW_CUDA_STRIDED_M]] != 0;
-        float v[1], w[1];
-        sw_cuda_load(v, a, p.at[SW_CUDA_STRIDED_A]);
-        sw_cuda_load(w, b, p.at[SW_CUDA_STRIDED_B]);
-        v[0] = f(v[0], w[0], set);
-        if (add) {
-            sw_cuda_load(w, y, p.at[SW_CUDA_STRIDED_Y]);
-            v[0] = w[0] + v[0];
+        float v[W], w[W] = {};
+        sw_cuda_strided_load(v, a, strided, SW_CUDA_STRIDED_A, p.at[SW_CUDA_STRIDED_A]);
+        if (INPUTS > 1)
+            sw_cuda_strided_load(w, b, strided, SW_CUDA_STRIDED_B, p.at[SW_CUDA_STRIDED_B]);
+        for (int k = 0; k < W; k++) {
+            const int64_t at = p.at[SW_CUDA_STRIDED_M] + k * strided.inside[SW_CUDA_STRIDED_M];
+            v[k] = f(v[k], w[k], INPUTS == 1 || mask == nullptr || mask[at] != 0);
         }
+        if (add)
+            sw_cuda_load(w, y, p.at[SW_CUDA_STRIDED_Y]);
+        for (int k = 0; k < W && add; k++)
+            v[k] = w[k] + v[k];
         sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
     }
+}
+
+template <int INPUTS, class F>
+static sw_status strided_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_numbers a,
+                             sw_cuda_numbers b, const void *mask, sw_cuda_strided strided,
+                             int add, const sw_cuda_queue *queue)
+{
+    if (strided.n == 0)
+        return SW_OK;
+    const auto kernel = sw_cuda_strided_fours(&strided, {y.p, a.p, b.p, mask})
+                            ? strided_kernel<4, INPUTS, F>
+                            : strided_kernel<1, INPUTS, F>;
+    SW_CUDA_LAUNCH_FOR(kernel, strided.n, SW_CUDA_THREADS, queue, y, a, b,
+                       static_cast<const uint8_t *>(mask), strided, add, f);
+    return sw_cuda_launched(op);
 }
 
 /* The plain case is a loop over elements. */
@@ -67,14 +86,8 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
                              sw_cuda_broadcast_step(x, s, i), sw_cuda_broadcast_step(z, s, i),
                              m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
     sw_cuda_strided_join(&strided);
-    const auto binary = binary_kernel<F>;
-    if (strided.n == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH_FOR(binary, strided.n, SW_CUDA_THREADS, queue, l->out[0], l->in[a],
-                       l->in[a + 1],
-                       m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
-                       sw_cuda_adds(l, 0), F{});
-    return sw_cuda_launched(op);
+    return strided_run<2>(op, F{}, l->out[0], *x, *z, m != nullptr ? m->ptr : nullptr, strided,
+                          sw_cuda_adds(l, 0), queue);
 }
 
 #define BINARY(id, expr)                                                                       \
@@ -128,31 +141,27 @@ static __device__ __forceinline__ float number_of(const by_channel &x, int c)
     return c == 0 ? x.x : c == 1 ? x.y : c == 2 ? x.z : x.w;
 }
 
-/* y = x scale + shift by channel: `plane` elements of one follow each other. */
-template <class T>
-__global__ void convert_channels_kernel(float *y, const T *x, int64_t n, int64_t plane,
-                                        int channels, by_channel scale, by_channel shift)
+/* y = x scale + shift, by channel: its number is the place in M. Bytes four at a time. */
+template <int W, class T>
+__global__ void convert_kernel(float *y, const T *x, sw_cuda_strided strided, by_channel scale,
+                               by_channel shift)
 {
-    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int c = (int)(i / plane % channels);
-        y[i] = (float)x[i] * number_of(scale, c) + number_of(shift, c);
+    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
+        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
+        const int c = (int)p.at[SW_CUDA_STRIDED_M];
+        const T *from = x + p.at[SW_CUDA_STRIDED_A];
+        float v[W];
+        if (W == 4) {
+            const uchar4 b = *reinterpret_cast<const uchar4 *>(from);
+            v[0] = (float)b.x, v[1 % W] = (float)b.y;
+            v[2 % W] = (float)b.z, v[3 % W] = (float)b.w;
+        } else {
+            v[0] = (float)*from;
+        }
+        for (int k = 0; k < W; k++)
+            v[k] = v[k] * number_of(scale, c) + number_of(shift, c);
+        sw_cuda_store(y + p.at[SW_CUDA_STRIDED_Y], v);
     }
-}
-
-/* y = x scale + shift. Bytes four at a time where both addresses allow it. */
-template <class T>
-__global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float scale,
-                               float shift)
-{
-    const int64_t fours = wide ? n / 4 : 0;
-    for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads()) {
-        const uchar4 b = reinterpret_cast<const uchar4 *>(x)[i];
-        const float v[4] = {(float)b.x * scale + shift, (float)b.y * scale + shift,
-                            (float)b.z * scale + shift, (float)b.w * scale + shift};
-        sw_cuda_store(y + 4 * i, v);
-    }
-    for (int64_t i = 4 * fours + sw_cuda_thread(); i < n; i += sw_cuda_threads())
-        y[i] = (float)x[i] * scale + shift;
 }
 
 static by_channel channels_of(const float (&x)[SW_MAX_CHANNELS])
@@ -161,40 +170,50 @@ static by_channel channels_of(const float (&x)[SW_MAX_CHANNELS])
     return all;
 }
 
-template <class T> static sw_status convert_run(const sw_launch *l, const sw_cuda_queue *queue)
+template <int W, class T>
+static sw_status convert_run(const sw_launch *l, const sw_cuda_strided &strided,
+                             const sw_cuda_queue *queue)
 {
     const swi_to_f32_attrs *a = sw_cuda_attrs<swi_to_f32_attrs>(l);
-    const int64_t n = sw_cuda_elements(&l->in[0].type);
-    const int wide =
-        sizeof(T) == 1 && sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr);
-    const auto convert = convert_kernel<T>;
-    if (n == 0)
-        return SW_OK;
-    if (a->channels > 1) {
-        const sw_shape *s = &l->in[0].type.shape;
-        const auto kernel = convert_channels_kernel<T>;
-        SW_CUDA_LAUNCH_FOR(kernel, n, 4 * SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
-                           static_cast<const T *>(l->in[0].ptr), n, n / (s->dim[0] * s->dim[1]),
-                           a->channels, channels_of(a->scale), channels_of(a->shift));
-        return sw_cuda_launched("to_f32");
-    }
-    SW_CUDA_LAUNCH_FOR(convert, n, 4 * SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
-                       static_cast<const T *>(l->in[0].ptr), n, wide, a->scale[0], a->shift[0]);
+    const auto convert = convert_kernel<W, T>;
+    SW_CUDA_LAUNCH_FOR(convert, strided.n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                       static_cast<const T *>(l->in[0].ptr), strided, channels_of(a->scale),
+                       channels_of(a->shift));
     return sw_cuda_launched("to_f32");
 }
 
-SW_CUDA_ENTRY_OF(to_f32, forward, NULL, 1,
-                 l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, queue)
-                                              : convert_run<int32_t>(l, queue))
+SW_CUDA_ENTRY(to_f32, forward, NULL, 1)
+{
+    const swi_to_f32_attrs *a = sw_cuda_attrs<swi_to_f32_attrs>(l);
+    const sw_shape *s = &l->in[0].type.shape;
+    const int64_t n = sw_cuda_elements(&l->in[0].type),
+                  images = a->channels > 1 ? s->dim[0] : 1;
+    const int64_t channels = a->channels > 1 ? a->channels : 1;
+    if (n == 0)
+        return SW_OK;
+    const int64_t plane = n / images / channels;
+    sw_cuda_strided strided = sw_cuda_strided_begin();
+    sw_cuda_strided_axis(&strided, images, plane * channels, plane * channels, 0, 0);
+    sw_cuda_strided_axis(&strided, channels, plane, plane, 0, 1);
+    sw_cuda_strided_axis(&strided, plane, 1, 1, 0, 0);
+    sw_cuda_strided_join(&strided);
+    if (l->in[0].type.dtype != SW_U8)
+        return convert_run<1, int32_t>(l, strided, queue);
+    return sw_cuda_aligned(l->in[0].ptr) &&
+                   sw_cuda_strided_fours(&strided, {l->out[0].ptr, nullptr, nullptr, nullptr})
+               ? convert_run<4, uint8_t>(l, strided, queue)
+               : convert_run<1, uint8_t>(l, strided, queue);
+}
 
 /* ---- y = swish(a) b ---------------------------------------------------------------------- */
 
-/* Rows of a and b, and of their gradients, are `step` floats apart, those of y and dy side by
+/* Rows of a and b, and of their gradients, may be halves of rows, those of y and dy lie side by
  * side. Gradients that are NULL are not computed; they may be a, b or dy. */
 struct glu {
     const float *a, *b, *dy;
     float *y, *da, *db;
-    int64_t n, cols, step; /* n: elements of y */
+    sw_cuda_strided at; /* y and dy in Y, the others in A */
+    int64_t cols;
     int add_a, add_b;
 };
 
@@ -211,8 +230,9 @@ template <int W> __device__ void glu_put(float *to, float (&v)[W], int add)
 /* W elements at a time, which do not cross a row. */
 template <int W> __global__ void glu_kernel(glu g)
 {
-    for (int64_t i = sw_cuda_thread() * W; i < g.n; i += sw_cuda_threads() * W) {
-        const int64_t at = i / g.cols * g.step + i % g.cols;
+    for (int64_t n = sw_cuda_thread(); n < g.at.n; n += sw_cuda_threads()) {
+        const sw_cuda_offsets p = sw_cuda_strided_offsets(g.at, n);
+        const int64_t i = p.at[SW_CUDA_STRIDED_Y], at = p.at[SW_CUDA_STRIDED_A];
         float a[W], b[W] = {}, dy[W] = {}, v[W];
         sw_cuda_load(a, g.a + at);
         if (g.b != nullptr)
@@ -243,23 +263,26 @@ static glu glu_of(const sw_launch *l, int inputs)
     const sw_shape *s = &l->in[0].type.shape;
     glu g = {};
     const int64_t all = sw_cuda_elements(&l->in[0].type);
-    g.n = inputs == 1 ? all / 2 : all;
     g.cols = inputs == 1 ? s->dim[s->rank - 1] / 2 : all;
-    g.step = inputs == 1 ? 2 * g.cols : g.cols;
+    g.at = sw_cuda_strided_begin();
+    sw_cuda_strided_axis(&g.at, inputs == 1 ? all / s->dim[s->rank - 1] : 1, g.cols, 2 * g.cols,
+                         0, 0);
+    sw_cuda_strided_axis(&g.at, g.cols, 1, 1, 0, 0);
+    sw_cuda_strided_join(&g.at);
     g.a = sw_cuda_in(l, 0);
     g.b = inputs == 1 ? g.a + g.cols : sw_cuda_in(l, 1);
     return g;
 }
 
-static sw_status glu_run(const glu &g, const sw_cuda_queue *queue)
+static sw_status glu_run(glu g, const sw_cuda_queue *queue)
 {
-    const bool wide = g.cols % 4 == 0 && sw_cuda_aligned(g.a) && sw_cuda_aligned(g.b) &&
-                      sw_cuda_aligned(g.dy) && sw_cuda_aligned(g.y) && sw_cuda_aligned(g.da) &&
-                      sw_cuda_aligned(g.db);
-    const auto glu = wide ? glu_kernel<4> : glu_kernel<1>;
-    if (g.n == 0)
+    if (g.at.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(glu, g.n, SW_CUDA_THREADS * 4, queue, g);
+    const bool wide = sw_cuda_aligned(g.a) && sw_cuda_aligned(g.b) && sw_cuda_aligned(g.dy) &&
+                      sw_cuda_aligned(g.da) && sw_cuda_aligned(g.db) &&
+                      sw_cuda_strided_fours(&g.at, {g.y, nullptr, nullptr, nullptr});
+    const auto glu = wide ? glu_kernel<4> : glu_kernel<1>;
+    SW_CUDA_LAUNCH_FOR(glu, g.at.n, SW_CUDA_THREADS, queue, g);
     return sw_cuda_launched("swiglu");
 }
 
@@ -319,22 +342,12 @@ template <class T> __global__ void copy_kernel(T *y, const T *x, sw_cuda_strided
     }
 }
 
-/* y = f(x) (or y += ...). */
-template <class F>
-__global__ void numbers_kernel(sw_cuda_numbers y, sw_cuda_numbers x, sw_cuda_strided strided,
-                               F f, int add)
+static size_t bytes_of(sw_dtype dtype)
 {
-    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
-        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
-        float v[1], was[1];
-        sw_cuda_load(v, x, p.at[SW_CUDA_STRIDED_A]);
-        v[0] = f(v[0], 0.0f);
-        if (add) {
-            sw_cuda_load(was, y, p.at[SW_CUDA_STRIDED_Y]);
-            v[0] = was[0] + v[0];
-        }
-        sw_cuda_store(y, p.at[SW_CUDA_STRIDED_Y], v);
-    }
+    return dtype == SW_F64                       ? 8
+           : dtype == SW_BF16 || dtype == SW_U16 ? 2
+           : dtype == SW_U8                      ? 1
+                                                 : 4;
 }
 
 /* All of x to the positions of `to` with the same shape. */
@@ -356,24 +369,41 @@ static void copy_words(void *y, const void *x, const sw_cuda_strided &strided,
                        static_cast<const T *>(x), strided);
 }
 
-static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype,
-                          const sw_cuda_strided &strided, const sw_cuda_queue *queue)
+/* In words of up to 16 bytes: elements that lie side by side in both. */
+static sw_status copy_run(const char *op, void *y, const void *x, size_t bytes,
+                          sw_cuda_strided strided, const sw_cuda_queue *queue)
 {
+    const uintptr_t both = reinterpret_cast<uintptr_t>(y) | reinterpret_cast<uintptr_t>(x);
+    const int64_t *first = strided.axis[0].step;
+    int64_t all = strided.rank > 0 ? strided.axis[0].dim : 1, n = 1;
     if (strided.n == 0)
         return SW_OK;
-    switch (dtype) {
-    case SW_U8:
+    for (int i = 1; i < strided.rank; i++)
+        all |=
+            strided.axis[i].step[SW_CUDA_STRIDED_Y] | strided.axis[i].step[SW_CUDA_STRIDED_A];
+    if (first[SW_CUDA_STRIDED_Y] == 1 && first[SW_CUDA_STRIDED_A] == 1)
+        while (bytes < 16 && all % 2 == 0 && both % (2 * bytes) == 0)
+            bytes *= 2, n *= 2, all /= 2;
+    for (int i = 1; i < strided.rank; i++)
+        for (int64_t &step : strided.axis[i].step)
+            step /= n;
+    if (n > 1)
+        sw_cuda_strided_group(&strided, n);
+    switch (bytes) {
+    case 1:
         copy_words<uint8_t>(y, x, strided, queue);
         break;
-    case SW_BF16:
-    case SW_U16:
+    case 2:
         copy_words<uint16_t>(y, x, strided, queue);
         break;
-    case SW_F64:
+    case 4:
+        copy_words<uint32_t>(y, x, strided, queue);
+        break;
+    case 8:
         copy_words<uint64_t>(y, x, strided, queue);
         break;
     default:
-        copy_words<uint32_t>(y, x, strided, queue);
+        copy_words<float4>(y, x, strided, queue);
         break;
     }
     return sw_cuda_launched(op);
@@ -393,19 +423,24 @@ struct rounded {
     }
 };
 
+template <class F> struct of_one {
+    F f;
+    __device__ float operator()(float a, float, bool) const
+    {
+        return f(a, 0.0f);
+    }
+};
+/* y = f(x) (or y += ...). */
 template <class F>
 static sw_status numbers_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_numbers x,
                              const sw_cuda_strided &strided, int add,
                              const sw_cuda_queue *queue)
 {
-    const auto kernel = numbers_kernel<F>;
-    if (strided.n == 0)
-        return SW_OK;
-    if (strided.rank == 0 || (strided.rank == 1 && strided.step[SW_CUDA_STRIDED_Y][0] == 1 &&
-                              strided.step[SW_CUDA_STRIDED_A][0] == 1))
+    const int64_t *step = strided.axis[0].step;
+    if (strided.rank == 0 ||
+        (strided.rank == 1 && step[SW_CUDA_STRIDED_Y] == 1 && step[SW_CUDA_STRIDED_A] == 1))
         return sw_cuda_elementwise_run<1>(op, f, y, x, nullptr, strided.n, add, queue);
-    SW_CUDA_LAUNCH_FOR(kernel, strided.n, SW_CUDA_THREADS, queue, y, x, strided, f, add);
-    return sw_cuda_launched(op);
+    return strided_run<1>(op, of_one<F>{f}, y, x, nullptr, nullptr, strided, add, queue);
 }
 
 SW_CUDA_ENTRY(copy, forward, NULL, 2)
@@ -418,7 +453,7 @@ SW_CUDA_ENTRY(copy, forward, NULL, 2)
                                           queue);
     if (x->type.dtype == SW_F32 || sw_cuda_adds(l, 0))
         return numbers_run("copy", itself{}, l->out[0], *x, strided, sw_cuda_adds(l, 0), queue);
-    return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, strided, queue);
+    return copy_run("copy", l->out[0].ptr, x->ptr, bytes_of(x->type.dtype), strided, queue);
 }
 
 /* ---- cast -------------------------------------------------------------------------------- */
@@ -473,14 +508,6 @@ SW_CUDA_ENTRY(expand, forward, NULL, 1)
                        over(&a->shape, l->out[0].stride, from), sw_cuda_adds(l, 0), queue);
 }
 
-static size_t bytes_of(sw_dtype dtype)
-{
-    return dtype == SW_F64                       ? 8
-           : dtype == SW_BF16 || dtype == SW_U16 ? 2
-           : dtype == SW_U8                      ? 1
-                                                 : 4;
-}
-
 SW_CUDA_ENTRY(concat, forward, NULL, 1)
 {
     const int64_t axis = sw_cuda_attrs<swi_concat_attrs>(l)->axis;
@@ -488,9 +515,10 @@ SW_CUDA_ENTRY(concat, forward, NULL, 1)
     unsigned char *to = static_cast<unsigned char *>(y->ptr);
     for (int i = 0; i < l->n_in; i++) {
         const sw_buffer *x = &l->in[i];
-        SW_TRY(copy_run("concat", to, x->ptr, x->type.dtype,
-                        over(&x->type.shape, y->stride, x->stride), queue));
-        to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * bytes_of(x->type.dtype);
+        const size_t bytes = bytes_of(x->type.dtype);
+        SW_TRY(copy_run("concat", to, x->ptr, bytes, over(&x->type.shape, y->stride, x->stride),
+                        queue));
+        to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * bytes;
     }
     return SW_OK;
 }

@@ -16,7 +16,7 @@ struct sw_cuda_ce {
     double *row_loss;          /* of each row */
     const double *counted;     /* rows that count; NULL: all */
     sw_cuda_ids label;
-    int64_t rows, cols;
+    int64_t rows, cols, step; /* rows of x and dx are `step` apart; dx is 0 past its columns */
     float smoothing;
     int has_ignore, add;
     int64_t ignore;

@@ -61,7 +61,7 @@ struct product {
     factor a, b;
     float *c;
     ending end;
-    int m, n, k, results;
+    int m, n, k, results, c_row;
     int n_results, n_sums;
     int result[SW_AXES_MAX], sum[SW_AXES_MAX];
     int deep, each; /* slices of k, and of all sums in a part */
@@ -260,10 +260,10 @@ static __device__ __forceinline__ void put(float *c, const ending &e, int64_t co
 static __device__ __forceinline__ void put_four(const product &p, float *c, int row, int col,
                                                 const float (&sum)[4])
 {
-    float *to = c + (int64_t)row * p.n + col;
+    float *to = c + (int64_t)row * p.c_row + col;
     if (row >= p.m)
         return;
-    if (p.wide && col < p.n) {
+    if (p.wide && col + 3 < p.n) {
         put<4>(to, p.end, col, sum);
         return;
     }
@@ -374,7 +374,7 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(p
 /* c = the sums of the parts, which lie n_all apart. */
 template <int W>
 __global__ void parts_kernel(float *c, const float *parts, ending end, int n_parts,
-                             int64_t n_all, int64_t n)
+                             int64_t n_all, int64_t n, int64_t c_row)
 {
     for (int64_t i = sw_cuda_thread() * W; i < n_all; i += sw_cuda_threads() * W) {
         float sum[W], part[W];
@@ -385,7 +385,7 @@ __global__ void parts_kernel(float *c, const float *parts, ending end, int n_par
             for (int j = 0; j < W; j++)
                 sum[j] += part[j];
         }
-        put<W>(c + i, end, i % n, sum);
+        put<W>(c + i / n * c_row + i % n, end, i % n, sum);
     }
 }
 
@@ -562,7 +562,7 @@ static product product_of(const sw_cuda_product *g, const plan &how)
     product p = {};
     p.a = factor_of(s, s->a, s->a_row, s->a_col, s->result_a, s->sum_a);
     p.b = factor_of(s, s->b, s->b_col, s->b_row, s->result_b, s->sum_b);
-    p.m = (int)s->m, p.n = (int)s->n, p.k = (int)s->k;
+    p.m = (int)s->m, p.n = p.c_row = (int)s->n, p.k = (int)s->k;
     p.n_results = s->n_results, p.n_sums = s->n_sums;
     for (int i = 0; i < SW_AXES_MAX; i++)
         p.result[i] = (int)s->result[i], p.sum[i] = (int)s->sum[i];
@@ -593,7 +593,8 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
 {
     const int64_t all = elements_of(&g->p);
     const size_t scratch_of_tiles = bytes / ((size_t)all * sizeof(float));
-    const bool wide = g->p.n % 4 == 0 && sw_cuda_aligned(g->p.c) && sw_cuda_aligned(g->bias);
+    const int64_t c_row = g->c_row > 0 ? g->c_row : g->p.n;
+    const bool wide = c_row % 4 == 0 && sw_cuda_aligned(g->p.c) && sw_cuda_aligned(g->bias);
     const ending end = {g->bias, g->p.accumulate, (int)g->then, g->number};
     plan how = plan_of(&g->p);
     how.parts = (size_t)how.parts <= scratch_of_tiles ? how.parts
@@ -603,6 +604,7 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     product p = product_of(g, how);
     if (how.parts == 1) {
         p.c = g->p.c;
+        p.c_row = (int)c_row;
         p.end = end;
         p.wide = wide;
         return launch_tiles(op, p, how, queue);
@@ -610,9 +612,10 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     p.c = static_cast<float *>(scratch);
     p.wide = g->p.n % 4 == 0;
     SW_TRY(launch_tiles(op, p, how, queue));
-    const auto kernel = wide ? parts_kernel<4> : parts_kernel<1>;
-    SW_CUDA_LAUNCH_FOR(kernel, all, wide ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS, queue, g->p.c,
-                       p.c, end, how.parts, all, g->p.n);
+    const bool fours = wide && p.wide;
+    const auto kernel = fours ? parts_kernel<4> : parts_kernel<1>;
+    SW_CUDA_LAUNCH_FOR(kernel, all, fours ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS, queue,
+                       g->p.c, p.c, end, how.parts, all, g->p.n, c_row);
     return sw_cuda_launched(op);
 }
 

@@ -21,6 +21,7 @@ typedef enum { SW_CUDA_AS_IT_IS, SW_CUDA_RELU, SW_CUDA_LEAKY_RELU } sw_cuda_then
 
 typedef struct {
     sw_products p;     /* with pointers of the device */
+    int64_t c_row;     /* rows of the one result are so far apart; 0: contiguous */
     const float *bias; /* (n), added to each row of all results; NULL: none */
     sw_cuda_then then; /* for own kernels alone */
     bool halves;  /* both factors are bf16, their pointers cast from uint16_t *: by a library

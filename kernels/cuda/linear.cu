@@ -300,16 +300,24 @@ enum { X, W, LABELS, BIAS };
 enum { LOSS, DX, DW, DB };
 
 struct sizes {
-    int64_t rows, width, classes, chunk; /* rows of a chunk: the last may have fewer */
-    bool bias, halves, half_dx;          /* x and w are bf16; dx too */
+    int64_t rows, width, classes, step; /* of the logits: rows begin at good addresses */
+    int64_t chunk;                      /* rows of a chunk: the last may have fewer */
+    bool bias, halves, half_dx;         /* x and w are bf16; dx too */
 };
 
 static sizes sizes_of(const sw_type *x, const sw_type *w, bool half_dx, int n_in,
                       const swi_linear_ce_attrs *a)
 {
-    sizes s = {x->shape.dim[0], x->shape.dim[1],     w->shape.dim[0], x->shape.dim[0],
-               n_in > BIAS,     x->dtype == SW_BF16, half_dx};
-    const int64_t fit = SW_CUDA_CE_BYTES / (s.classes * (int64_t)sizeof(float));
+    const int64_t classes = w->shape.dim[0], even = classes < 512 ? 8 : 64;
+    sizes s = {x->shape.dim[0],
+               x->shape.dim[1],
+               classes,
+               (classes + even - 1) / even * even,
+               x->shape.dim[0],
+               n_in > BIAS,
+               x->dtype == SW_BF16,
+               half_dx};
+    const int64_t fit = SW_CUDA_CE_BYTES / (s.step * (int64_t)sizeof(float));
     const int64_t own = fit < LEAST_ROWS ? LEAST_ROWS : fit / LEAST_ROWS * LEAST_ROWS;
     const int64_t rows = a->rows > 0 ? a->rows : own;
     if (rows < s.rows)
@@ -321,15 +329,17 @@ static sizes sizes_of(const sw_type *x, const sw_type *w, bool half_dx, int n_in
 
 static sw_cuda_product logits_of(const sizes &s, int64_t rows)
 {
-    return sw_cuda_product_of(rows, s.classes, s.width, s.width, 1, 1, s.width);
+    sw_cuda_product g = sw_cuda_product_of(rows, s.classes, s.width, s.width, 1, 1, s.width);
+    g.c_row = s.step;
+    return g;
 }
 static sw_cuda_product dx_of(const sizes &s, int64_t rows)
 {
-    return sw_cuda_product_of(rows, s.width, s.classes, s.classes, 1, s.width, 1);
+    return sw_cuda_product_of(rows, s.width, s.classes, s.step, 1, s.width, 1);
 }
 static sw_cuda_product dw_of(const sizes &s, int64_t rows)
 {
-    return sw_cuda_product_of(s.classes, s.width, rows, 1, s.classes, s.width, 1);
+    return sw_cuda_product_of(s.classes, s.width, rows, 1, s.step, s.width, 1);
 }
 
 /* ---- scratch ----------------------------------------------------------------------------- */
@@ -376,8 +386,8 @@ static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *que
         &r, s.bias ? sw_cuda_reduce_bytes(s.chunk, s.classes, sw_cuda_column_sum::N, true) : 0);
     r.product_bytes = full > rest ? full : rest;
     r.product = position(&r, r.product_bytes);
-    r.logits = position(&r, (size_t)(s.chunk * s.classes) * sizeof(float));
-    r.halves = position(&r, s.halves ? (size_t)(s.chunk * s.classes) * sizeof(uint16_t) : 0);
+    r.logits = position(&r, (size_t)(s.chunk * s.step) * sizeof(float));
+    r.halves = position(&r, s.halves ? (size_t)(s.chunk * s.step) * sizeof(uint16_t) : 0);
     return r;
 }
 
@@ -419,7 +429,7 @@ static sw_status gradients(const pass &p, int64_t first, int64_t rows)
 {
     const bool rounds = p.l->order != SW_ORDER_NONE; /* of bf16: their factors too */
     sw_cuda_numbers dz = p.logits;
-    const sw_cuda_column_sum f = {p.db, p.logits, p.s.classes, first > 0};
+    const sw_cuda_column_sum f = {p.db, p.logits, p.s.step, first > 0};
     if (p.db != nullptr)
         SW_TRY(sw_cuda_reduce("linear_ce", f, rows, p.s.classes, true, p.scratch + p.at.columns,
                               p.queue));
@@ -427,7 +437,7 @@ static sw_status gradients(const pass &p, int64_t first, int64_t rows)
     if (p.s.halves)
         dz.p = p.scratch + p.at.halves;
     if (rounds)
-        SW_TRY(sw_cuda_cast("linear_ce", dz, p.logits, rows * p.s.classes, true, p.queue));
+        SW_TRY(sw_cuda_cast("linear_ce", dz, p.logits, rows * p.s.step, true, p.queue));
     const float *const factor = static_cast<const float *>(dz.p);
     if (p.dx != nullptr) {
         sw_cuda_product g = dx_of(p.s, rows);
@@ -487,6 +497,7 @@ static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
     p.all.label = sw_cuda_ids_in(l, LABELS);
     p.all.rows = p.s.rows;
     p.all.cols = p.s.classes;
+    p.all.step = p.s.step;
     p.all.smoothing = a->ce.smoothing;
     p.all.has_ignore = a->ce.has_ignore;
     p.all.ignore = a->ce.ignore;

@@ -179,41 +179,42 @@ SW_CUDA_ENTRY_OF(kl_div, grad1, NULL, 1,
 
 /* ---- rows with a label ------------------------------------------------------------------- */
 
-/* The logarithm of the sum of exponentials of each row, and its loss. */
+/* The loss of a row that is read once, for all its threads, and the logarithm of the sum of its
+ * exponentials. */
+template <class ROWS>
+static __device__ double row_loss(const float *x, int64_t label, int64_t cols, double smoothing,
+                                  float *partials, double *wide_room, float *lse)
+{
+    sw_cuda_exponentials row = SW_CUDA_NO_EXPONENTIALS;
+    double all = 0.0;
+    sw_cuda_walk<ROWS, 4>(x, cols, [&](auto groups, int64_t c) {
+        float v[groups.N][groups.W];
+        sw_cuda_load_groups<ROWS>(v, x + c);
+        row.add(v);
+        for (int k = 0; k < groups.N * groups.W && smoothing > 0.0; k++)
+            all += (double)v[k / groups.W][k % groups.W];
+    });
+    row.template join<ROWS>(partials);
+    if (smoothing > 0.0)
+        all = smoothing / (double)cols * ROWS::template reduce<sw_cuda_plus>(all, wide_room);
+    *lse = sw_row_lse(row.most, row.sum);
+    if (label < 0 || label >= cols)
+        return (double)sw_float_of(0x7fc00000u);
+    return (double)*lse - (1.0 - smoothing) * (double)x[label] - all;
+}
+
 template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
 {
     SW_SHARED(float, partials, 32);
     SW_SHARED(double, wide_room, 32);
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
-        const float *x = e.x + r * e.cols;
-        float v[ROWS::W], most = -INFINITY, sum = 0.0f;
-        double all = 0.0;
-        SW_CUDA_COLUMNS(c, e.cols)
-        {
-            sw_cuda_load(v, x + c);
-            for (int k = 0; k < ROWS::W; k++) {
-                most = sw_cuda_largest::of(most, v[k]);
-                all += (double)v[k];
-            }
-        }
-        most = ROWS::template reduce<sw_cuda_largest>(most, partials);
-        all = ROWS::template reduce<sw_cuda_plus>(all, wide_room);
-        SW_CUDA_COLUMNS(c, e.cols)
-        {
-            sw_cuda_load(v, x + c);
-            for (int k = 0; k < ROWS::W; k++)
-                sum += sw_expf(v[k] - most);
-        }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
+        const int64_t label = e.label.at(r);
+        float lse;
+        const double loss = row_loss<ROWS>(e.x + r * e.step, label, e.cols, (double)e.smoothing,
+                                           partials, wide_room, &lse);
         if (ROWS::lane() != 0)
             continue;
-        const float lse = sw_row_lse(most, sum);
-        const int64_t label = e.label.at(r);
-        const double s = (double)e.smoothing, even = s > 0.0 ? s / (double)e.cols * all : 0.0;
-        const bool known = label >= 0 && label < e.cols;
-        e.row_loss[r] = e.ignored(label) ? 0.0
-                        : known          ? (double)lse - (1.0 - s) * (double)x[label] - even
-                                         : (double)sw_float_of(0x7fc00000u);
+        e.row_loss[r] = e.ignored(label) ? 0.0 : loss;
         if (e.lse_out != nullptr)
             e.lse_out[r] = lse;
     }
@@ -245,34 +246,46 @@ template <class ROWS> __global__ void cross_entropy_dx_kernel(sw_cuda_ce e)
     const float factor = n > 0.0f ? (e.dy != nullptr ? *e.dy : 1.0f) / n : 0.0f;
     const float on = 1.0f - e.smoothing, off = e.smoothing / (float)e.cols;
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
-        const int64_t label = e.label.at(r), at = r * e.cols;
+        const int64_t label = e.label.at(r), at = r * e.step;
         const bool ignored = e.ignored(label);
         const float lse = e.lse[r];
-        float v[ROWS::W], old[ROWS::W] = {};
-        SW_CUDA_COLUMNS(c, e.cols)
-        {
-            sw_cuda_load(v, e.x + at + c);
+        sw_cuda_walk<ROWS, 2>(e.x + at, e.cols, [&](auto groups, int64_t c) {
+            constexpr int W = decltype(groups)::W;
+            float v[groups.N][W], old[groups.N][W];
+            sw_cuda_load_groups<ROWS>(v, e.x + at + c);
             if (e.add)
-                sw_cuda_load(old, e.dx + at + c);
-            for (int k = 0; k < ROWS::W; k++) {
-                const float g =
-                    (sw_expf(v[k] - lse) - off - (c + k == label ? on : 0.0f)) * factor;
-                v[k] = e.add ? old[k] + (ignored ? 0.0f : g) : (ignored ? 0.0f : g);
+                sw_cuda_load_groups<ROWS>(old, e.dx + at + c);
+            for (int i = 0; i < groups.N; i++, c += ROWS::G * W) {
+                const int hit = label >= c && label < c + W ? (int)(label - c) : -1;
+                for (int k = 0; k < W; k++) {
+                    v[i][k] = (sw_expf(v[i][k] - lse) - off - (k == hit ? on : 0.0f)) * factor;
+                    v[i][k] = ignored ? 0.0f : v[i][k];
+                }
+                for (int k = 0; k < W && e.add; k++)
+                    v[i][k] = old[i][k] + v[i][k];
+                sw_cuda_store(e.dx + at + c, v[i]);
             }
-            sw_cuda_store(e.dx + at + c, v);
-        }
+        });
+        for (int64_t c = e.cols + ROWS::lane(); c < e.step; c += ROWS::G)
+            e.dx[at + c] = 0.0f;
     }
 }
 
 void sw_cuda_ce_rows(const sw_cuda_ce &e, const sw_cuda_queue *queue)
 {
-    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), queue, e);
+    const bool is_long = e.cols > SW_CUDA_LONG_ROW;
+    const auto kernel = is_long ? cross_entropy_kernel<sw_cuda_rows<SW_CUDA_THREADS, 4>>
+                                : cross_entropy_kernel<sw_cuda_rows<32, 4>>;
+    SW_CUDA_LAUNCH_FOR(kernel, e.rows, is_long ? 1 : SW_CUDA_THREADS / 32, queue, e);
 }
 
+/* Rows of x and dx begin at addresses of one kind, or none is read in fours. */
 void sw_cuda_ce_dx(const sw_cuda_ce &e, const sw_cuda_queue *queue)
 {
-    SW_CUDA_LAUNCH_ROWS(cross_entropy_dx_kernel, e.rows, e.cols,
-                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), queue, e);
+    SW_CUDA_LAUNCH_ROWS_BY(
+        cross_entropy_dx_kernel, e.rows, e.cols,
+        (reinterpret_cast<uintptr_t>(e.x) - reinterpret_cast<uintptr_t>(e.dx)) % 16 == 0, queue,
+        e);
 }
 
 sw_status sw_cuda_ce_mean(const char *op, const sw_cuda_ce &e, float *y, double *counted,
@@ -294,7 +307,7 @@ static sw_cuda_ce loss_cross_entropy_of(const sw_launch *l)
     e.x = sw_cuda_in(l, 0);
     e.label = sw_cuda_ids_in(l, 1);
     e.rows = s->dim[0];
-    e.cols = s->dim[1];
+    e.cols = e.step = s->dim[1];
     e.smoothing = a->smoothing;
     e.has_ignore = a->has_ignore;
     e.ignore = a->ignore;
@@ -444,29 +457,6 @@ struct max_of {
     }
 };
 
-/* ---- rows with a label ------------------------------------------------------------------- */
-
-/* The loss of a row, for all lanes of its warp. */
-static __device__ double row_loss(const each_parts &p, int64_t row, int64_t label)
-{
-    const float *x = p.x + row * p.cols;
-    float most = -INFINITY, sum = 0.0f;
-    double all = 0.0;
-    for (int64_t c = threadIdx.x % 32; c < p.cols; c += 32) {
-        most = sw_cuda_largest::of(most, x[c]);
-        all += (double)x[c];
-    }
-    most = sw_cuda_warp_reduce<sw_cuda_largest>(most);
-    all = sw_cuda_warp_reduce<sw_cuda_plus>(all);
-    for (int64_t c = threadIdx.x % 32; c < p.cols; c += 32)
-        sum += sw_expf(x[c] - most);
-    sum = sw_cuda_warp_reduce<sw_cuda_plus>(sum);
-    const double s = (double)p.ce.smoothing, even = s > 0.0 ? s / (double)p.cols * all : 0.0;
-    if (label < 0 || label >= p.cols)
-        return (double)sw_float_of(0x7fc00000u);
-    return (double)sw_row_lse(most, sum) - (1.0 - s) * (double)x[label] - even;
-}
-
 /* The mean over rows that count. */
 struct each_cross_entropy_of {
     static __device__ double of(const each_parts &p, int64_t e, double *room)
@@ -477,7 +467,10 @@ struct each_cross_entropy_of {
             const int64_t row = e * p.n + r, label = p.label.at(row);
             if (p.ce.has_ignore != 0 && label == p.ce.ignore)
                 continue;
-            const double loss = row_loss(p, row, label);
+            float lse;
+            const double loss =
+                row_loss<sw_cuda_rows<32, 4>>(p.x + row * p.cols, label, p.cols,
+                                              (double)p.ce.smoothing, nullptr, nullptr, &lse);
             sum += threadIdx.x % 32 == 0 ? loss : 0.0;
             counted += threadIdx.x % 32 == 0 ? 1.0 : 0.0;
         }

@@ -875,7 +875,7 @@ SW_CUDA_ENTRY(noise_linear_ce, forward, sw_cuda_noise_linear_ce_scratch, 0)
     e.row_loss = reinterpret_cast<double *>(p.scratch);
     e.label = sw_cuda_ids_in(l, LABELS);
     e.rows = p.s.rows;
-    e.cols = p.s.classes;
+    e.cols = e.step = p.s.classes;
     e.smoothing = p.a->ce.smoothing;
     e.has_ignore = p.a->ce.has_ignore;
     e.ignore = p.a->ce.ignore;

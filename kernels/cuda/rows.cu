@@ -21,27 +21,20 @@ template <class ROWS> __global__ void softmax_kernel(soft s)
     for (int64_t r = ROWS::first(); r < s.rows; r += ROWS::step()) {
         const float *x = s.x + r * s.cols;
         float *y = s.y + r * s.cols;
-        float v[ROWS::W], most = -INFINITY, sum = 0.0f;
+        sw_cuda_exponentials row = SW_CUDA_NO_EXPONENTIALS;
+        sw_cuda_walk<ROWS, 4>(x, s.cols, [&](auto groups, int64_t c) {
+            float v[groups.N][groups.W];
+            sw_cuda_load_groups<ROWS>(v, x + c);
+            row.add(v);
+        });
+        row.template join<ROWS>(partials);
+        const float inverse = 1.0f / row.sum, lse = sw_row_lse(row.most, row.sum);
         SW_CUDA_COLUMNS(c, s.cols)
         {
+            float v[ROWS::W];
             sw_cuda_load(v, x + c);
             for (int k = 0; k < ROWS::W; k++)
-                most = sw_cuda_largest::of(most, v[k]);
-        }
-        most = ROWS::template reduce<sw_cuda_largest>(most, partials);
-        SW_CUDA_COLUMNS(c, s.cols)
-        {
-            sw_cuda_load(v, x + c);
-            for (int k = 0; k < ROWS::W; k++)
-                sum += sw_expf(v[k] - most);
-        }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
-        const float inverse = 1.0f / sum, lse = sw_row_lse(most, sum);
-        SW_CUDA_COLUMNS(c, s.cols)
-        {
-            sw_cuda_load(v, x + c);
-            for (int k = 0; k < ROWS::W; k++)
-                v[k] = s.log ? v[k] - lse : sw_expf(v[k] - most) * inverse;
+                v[k] = s.log ? v[k] - lse : sw_expf(v[k] - row.most) * inverse;
             sw_cuda_store(y + c, v);
         }
     }

@@ -145,7 +145,10 @@ SW_TEST("wide accesses are there")
         {"arith.ptx", "glu_kernelILi4EE", 3, 2},
         {"rows.ptx", "softmax_kernelI12sw_cuda_rowsILi256ELi4EEE", 3, 1},
         {"rows.ptx", "norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 3, 1},
-        {"losses.ptx", "cross_entropy_dx_kernelI12sw_cuda_rowsILi256ELi4EEE", 1, 1},
+        {"losses.ptx", "cross_entropy_kernelI12sw_cuda_rowsILi256ELi4EEE", 5, 0},
+        {"losses.ptx", "cross_entropy_dx_kernelI12sw_cuda_rowsILi256ELi4EEE", 3, 3},
+        {"arith.ptx", "strided_kernelILi4ELi1E6of_oneI6itself", 1, 1},
+        {"arith.ptx", "strided_kernelILi4ELi2E6add_of", 2, 1},
         {"optim.ptx", "update_kernel", 4, 3},
         {"gemm.ptx", "product_kernelI4tileILi128ELi8E", 4, 16},
         {"gemm.ptx", "parts_kernelILi4EE", 3, 1},
@@ -219,15 +222,20 @@ static void check_loops(const char *kernel, const char *body, const char *end, u
                           occurs("ld.global.v2.u32", loop[i].from, loop[i].to);
         const int stores = occurs("st.global.", loop[i].from, loop[i].to);
         const int wide = occurs("st.global.v", loop[i].from, loop[i].to);
+        const int divisions = occurs("div.s64", loop[i].from, loop[i].to) +
+                              occurs("div.u64", loop[i].from, loop[i].to) +
+                              occurs("rem.s64", loop[i].from, loop[i].to);
         if (!inner || loads == 0)
             continue;
         ++*n_wide;
         SW_CHECK(stores - wide <= most, "%s: a loop with %d wide loads has %d scalar stores",
                  kernel, loads, stores - wide);
+        SW_CHECK(wide == 0 || divisions == 0, "%s: a loop with %d wide stores divides %d times",
+                 kernel, wide, divisions);
     }
 }
 
-SW_TEST("loops that load four numbers store four")
+SW_TEST("loops that load four numbers store four and do not divide")
 {
     uint32_t n = 0;
     if (!built())

@@ -2,7 +2,9 @@
 #include "alloc/base/poison.h"
 #include "tests/cuda/emulator.h"
 #include "kernels/cuda/table.h"
+#include "runtime/ops/ops.h"
 #include "runtime/stepwell.h"
+#include "tests/cuda/entry.h"
 #include "tests/cuda/planted.h"
 #include "tests/support/suite.h"
 #include <sys/wait.h>
@@ -257,6 +259,57 @@ SW_TEST("overruns are reported where they are")
     last_words((planted){.kernel = PLANTED_COPIES_FOUR, .threads = 32, .x = x + 1}, text,
                sizeof text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "misaligned"));
+}
+
+/* A launch reads and writes so many fours of numbers. */
+static void moves(const sw_entry_run *r, const sw_buffer *in, int n_in, const sw_buffer *out,
+                  int n_out, uint64_t read, uint64_t written)
+{
+    const swi_emu_counts before = swi_emu_counted();
+    sw_entry_launch(r->entry, in, n_in, out, n_out, r->attrs);
+    const swi_emu_counts after = swi_emu_counted();
+    SW_CHECK(after.fours_read - before.fours_read == read &&
+                 after.fours_written - before.fours_written == written,
+             "%s: %llu fours read of %llu, %llu written of %llu", r->label,
+             (unsigned long long)(after.fours_read - before.fours_read),
+             (unsigned long long)read,
+             (unsigned long long)(after.fours_written - before.fours_written),
+             (unsigned long long)written);
+}
+
+SW_TEST("cross-entropy and copies move each number once")
+{
+    static const swi_ce_attrs attrs = {0.1f, 0, 0};
+    static float numbers[3 * 1003];
+    static const int32_t labels[3] = {0};
+    const sw_type scalar = {SW_F32, SW_PLAIN, {0}}, three = {SW_F32, SW_PLAIN, {1, {3}}};
+    const sw_type ids = {SW_I32, SW_PLAIN, {1, {3}}};
+    for (int64_t cols = 37; cols < 1004; cols += 322)
+        for (size_t shift = 0; shift < 4; shift++) {
+            const sw_type matrix = {SW_F32, SW_PLAIN, {2, {3, cols}}};
+            uint64_t fours = 0;
+            for (int64_t r = 0; r < 3; r++)
+                fours += (uint64_t)(cols - ((-(int64_t)shift - r * cols) & 3)) / 4;
+            sw_entry_run forward = sw_entry_of("forward", &sw_op_softmax_ce, -1, &attrs);
+            sw_entry_run backward = sw_entry_of("backward", &sw_op_softmax_ce, 0, &attrs);
+            const sw_buffer in[] = {sw_entry_fill(&matrix, numbers, false, 0.0f, shift),
+                                    sw_entry_fill(&ids, labels, false, 0.0f, 0),
+                                    sw_entry_fill(&three, numbers, false, 0.0f, 0),
+                                    sw_entry_fill(&scalar, numbers, false, 0.0f, 0)};
+            const sw_buffer out[] = {sw_entry_buffer(&scalar, 0), sw_entry_buffer(&three, 0)};
+            const sw_buffer dx = sw_entry_buffer(&matrix, shift);
+            moves(&forward, in, 2, out, 2, fours, 0);
+            moves(&backward, in, 4, &dx, 1, fours, fours);
+            sw_entry_free();
+        }
+    const sw_type part = {SW_F32, SW_PLAIN, {2, {3, 20}}};
+    sw_entry_run copy = sw_entry_of("copy", &sw_op_copy, -1, NULL);
+    sw_buffer from =
+        sw_entry_fill(&(sw_type){SW_F32, SW_PLAIN, {2, {3, 24}}}, numbers, false, 0.0f, 0);
+    const sw_buffer to = sw_entry_buffer(&part, 0);
+    from.type = part;
+    moves(&copy, &from, 1, &to, 1, 15, 15);
+    sw_entry_free();
 }
 
 SW_TEST("a module of another size is refused")

@@ -554,6 +554,40 @@ SW_TEST("cross-entropy does at its ends")
     }
 }
 
+/* Rows begin at any address, and dx at others than x. A row of -inf alone has no sum. */
+SW_TEST("cross-entropy takes rows of any address")
+{
+    static const swi_ce_attrs attrs = {0.1f, 0, 0};
+    static const float one[] = {1.0f}, lse[] = {0.5f, 2.0f, -1.0f};
+    static float x[3 * 2100];
+    static const int32_t labels[3] = {0};
+    for (int64_t cols = 1; cols < 2100; cols += cols < 9 ? 1 : cols < 1000 ? 347 : 1001)
+        for (size_t shift = 0; shift < 4; shift++) {
+            const sw_type matrix = F32(3, cols);
+            sw_rng_normal(x, 0, 3 * cols, 31, 32, 0, 0);
+            for (int64_t i = 0; i < cols && shift == 3; i++)
+                x[cols + i] = -INFINITY;
+            begin(&sw_op_softmax_ce, &attrs, shift, "any address");
+            in_buffer(matrix, x);
+            in_buffer(vector(SW_I32, 3), labels);
+            out((sw_type)SCALAR, -1);
+            out(vector(SW_F32, 3), -1);
+            compare();
+            run = sw_entry_of("gradient, any address", &sw_op_softmax_ce, 0, &attrs);
+            run.shift = shift;
+            in_buffer(matrix, x);
+            in_buffer(vector(SW_I32, 3), labels);
+            in_floats(3, lse);
+            in_floats(1, one);
+            out(matrix, -1);
+            const sw_buffer apart = sw_entry_buffer(&matrix, shift + 1);
+            sw_entry_launch(run.entry, run.in, 4, &apart, 1, &attrs);
+            sw_entry_launch(run.entry, run.in, 4, run.out, 1, &attrs);
+            CU_ASSERT_EQUAL(memcmp(apart.ptr, run.out[0].ptr, sw_type_bytes(&matrix)), 0);
+            compare();
+        }
+}
+
 /* The CPU refuses such labels; a kernel can only say so by its result. */
 SW_TEST("a label out of range makes the loss NaN")
 {

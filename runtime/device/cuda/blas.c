@@ -30,7 +30,7 @@ typedef struct {
 /* All that an algorithm is chosen by: without holes, so that bytes can be compared. */
 typedef struct {
     factor a, b;
-    int64_t m, n, k, batch;
+    int64_t m, n, k, batch, c_row;
     int64_t bias, tf32, halves, half_c;
     uint64_t align; /* of all operands: 16, or less where factors are bf16 */
     uint64_t limit; /* of the workspace */
@@ -87,6 +87,7 @@ static bool shape_of(shape *s, const sw_cuda_queue *queue, const sw_cuda_product
     const sw_products *p = &g->p;
     memset(s, 0, sizeof *s);
     s->m = p->m, s->n = p->n, s->k = p->k;
+    s->c_row = g->c_row > 0 ? g->c_row : p->n;
     s->batch = p->n_results > 0 ? p->result[0] : 1;
     s->bias = g->bias != NULL;
     s->tf32 = !g->halves && (queue->flags & SW_CUDA_TF32) != 0;
@@ -227,7 +228,7 @@ static cublasStatus_t choose(const blas *b, record *r)
  * library fails too, what was said when a plan was made holds for its launches. */
 static const record *find(blas *b, const shape *s)
 {
-    const factor c = {s->n, s->m, s->n, s->m * s->n, 0};
+    const factor c = {s->n, s->m, s->c_row, s->m * s->n, 0};
     record *r = known(b, s);
     if (r != NULL)
         return r;

@@ -40,6 +40,11 @@ struct dim3 {
     {
     }
 };
+/* fours: of float4 alone. */
+struct swi_emu_counts {
+    uint64_t launches, blocks, threads, switches, fours_read, fours_written;
+};
+extern swi_emu_counts swi_emu_count;
 /* UBSan checks their alignment where members are accessed, so copies go member by member. */
 template <class T, size_t ALIGN> struct alignas(ALIGN) swi_emu_four {
     T x, y, z, w;
@@ -49,10 +54,12 @@ template <class T, size_t ALIGN> struct alignas(ALIGN) swi_emu_four {
     }
     swi_emu_four(const swi_emu_four &o) : x(o.x), y(o.y), z(o.z), w(o.w)
     {
+        swi_emu_count.fours_read += std::is_same<T, float>::value;
     }
     swi_emu_four &operator=(const swi_emu_four &o)
     {
         x = o.x, y = o.y, z = o.z, w = o.w;
+        swi_emu_count.fours_written += std::is_same<T, float>::value;
         return *this;
     }
 };
@@ -83,9 +90,6 @@ extern "C" void swi_emu_schedule(uint64_t seed);
 /* Why the last launch failed that did; "" after swi_emu_clear(). */
 extern "C" const char *swi_emu_error(void);
 extern "C" void swi_emu_clear(void);
-struct swi_emu_counts {
-    uint64_t launches, blocks, threads, switches;
-};
 extern "C" swi_emu_counts swi_emu_counted(void);
 
 /* ---- inside a kernel --------------------------------------------------------------------- */
@@ -152,6 +156,10 @@ static inline unsigned swi_emu_ballot(bool holds, unsigned mask, const char *fil
 #define __any_sync(mask, holds) (__ballot_sync(mask, holds) != 0)
 #define __all_sync(mask, holds) (__ballot_sync(mask, holds) == 0xffffffffu)
 
+static inline uint64_t __umul64hi(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
 static inline int __ffs(unsigned bits)
 {
     return __builtin_ffs((int)bits);

@@ -49,7 +49,7 @@ static struct {
 
 static char message[512];
 static uint64_t seed, random_state;
-static swi_emu_counts counts;
+swi_emu_counts swi_emu_count;
 
 void swi_emu_schedule(uint64_t s)
 {
@@ -69,7 +69,7 @@ void swi_emu_clear(void)
 
 swi_emu_counts swi_emu_counted(void)
 {
-    return counts;
+    return swi_emu_count;
 }
 
 /* xorshift64* */
@@ -125,8 +125,8 @@ static void make_all_ready(int from, int n)
         make_ready(seed == 1 ? from + n - 1 - i : from + i);
 }
 
-/* The fiber that the schedule takes next; -1: none can go on. The newest is at the end of the ring,
- * all others are brought to its front. */
+/* The fiber that the schedule takes next; -1: none can go on. The newest is at the end of the
+ * ring, all others are brought to its front. */
 static int peek(void)
 {
     if (block.n_ready == 0)
@@ -163,13 +163,13 @@ static int worker_of(int t)
     return worker;
 }
 
-/* From a worker, whose thread waits or has ended, to what the schedule wants next. A fiber that has
- * failed never goes on; its stack is used again. */
+/* From a worker, whose thread waits or has ended, to what the schedule wants next. A fiber that
+ * has failed never goes on; its stack is used again. */
 static void leave_worker(int worker)
 {
     const int next = block.error == cudaSuccess ? peek() : -1;
     if (next < 0) {
-        counts.switches++;
+        swi_emu_count.switches++;
         swi_fiber_to_scheduler(worker);
         return;
     }
@@ -177,7 +177,7 @@ static void leave_worker(int worker)
     const int to = worker_of(next);
     if (to == worker)
         return;
-    counts.switches++;
+    swi_emu_count.switches++;
     swi_fiber_switch(worker, to);
 }
 
@@ -192,7 +192,7 @@ static void work(int worker)
     for (;;) {
         thread *t = &block.at[block.running];
         t->worker = worker;
-        counts.threads++;
+        swi_emu_count.threads++;
         block.body(block.arg);
         block.at[block.running].state = DONE; /* the same thread: it may have waited */
         block.at[block.running].worker = -1;
@@ -221,15 +221,14 @@ static void report_stuck(void)
 
 static void run_block(void)
 {
-    counts.blocks++;
+    swi_emu_count.blocks++;
     block.first = block.n_ready = block.n_done = block.n_barrier = 0;
     block.next_worker = block.n_free = 0;
     memset(block.warp_arrived, 0, sizeof block.warp_arrived);
     const dim3 d = swi_emu_now.block_size;
     for (int i = 0; i < block.n; i++) {
         const unsigned u = (unsigned)i;
-        block.at[i] =
-            thread{NEW, -1, {u % d.x, u / d.x % d.y, u / (d.x * d.y)}, "", 0, 0};
+        block.at[i] = thread{NEW, -1, {u % d.x, u / d.x % d.y, u / (d.x * d.y)}, "", 0, 0};
     }
     make_all_ready(0, block.n);
     while (block.n_done < block.n && block.error == cudaSuccess) {
@@ -239,7 +238,7 @@ static void run_block(void)
             return;
         }
         take(t);
-        counts.switches++;
+        swi_emu_count.switches++;
         swi_fiber_resume(worker_of(t));
     }
 }
@@ -399,7 +398,7 @@ cudaError_t swi_emu_run(const swi_emu_launch_info *info, void (*run)(void *body)
     block.body = run;
     block.arg = body;
     block.error = cudaSuccess;
-    counts.launches++;
+    swi_emu_count.launches++;
     const dim3 g = info->grid;
     const uint64_t n = (uint64_t)g.x * g.y * g.z;
     const uint64_t step = seed > 1 ? stride_over(n) : 1, first = seed > 1 ? draw(n) : 0;
