@@ -3,6 +3,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/strided_index.h"
 #include "kernels/scalar.h"
 
@@ -443,10 +444,44 @@ static sw_status numbers_run(const char *op, F f, sw_cuda_numbers y, sw_cuda_num
     return strided_run<1>(op, of_one<F>{f}, y, x, nullptr, nullptr, strided, add, queue);
 }
 
-SW_CUDA_ENTRY(copy, forward, NULL, 2)
+/* Of a group: contiguous floats, element by element. */
+struct copied {
+    float *y;
+    const float *x;
+    int64_t n;
+};
+template <int ROWS> __global__ void copies_kernel(sw_cuda_table<sw_cuda_none, copied, ROWS> t)
+{
+    const sw_cuda_place at = sw_cuda_place_in(t);
+    const copied c = t.row[at.row];
+    for (int64_t i = at.thread; i < c.n; i += at.threads)
+        c.y[i] = c.x[i];
+}
+SW_CUDA_GROUP_KERNEL(copies_launch, copies_kernel);
+
+static bool is_plain(const sw_buffer *b)
+{
+    int64_t step = 1;
+    for (int i = b->type.shape.rank; i-- > 0; step *= b->type.shape.dim[i])
+        if (b->type.shape.dim[i] != 1 && b->stride[i] != step)
+            return false;
+    return b->type.dtype == SW_F32;
+}
+
+SW_CUDA_ENTRY(copy, forward, NULL, 2 | SW_CUDA_GROUPS)
 {
     const sw_buffer *x = &l->in[0];
     const sw_cuda_strided strided = over(&x->type.shape, l->out[0].stride, x->stride);
+    if (sw_cuda_in_group(queue)) {
+        if (!sw_cuda_adds(l, 0) && is_plain(x) && is_plain(&l->out[0])) {
+            const copied row = {sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+                                sw_cuda_elements(&x->type)};
+            return sw_cuda_group_add<copies_launch>(
+                "copy", sw_cuda_none{}, row,
+                row.n > 0 ? sw_cuda_blocks(row.n, 4 * SW_CUDA_THREADS) : 0, queue);
+        }
+        sw_cuda_group_flush(queue->group, queue);
+    }
     if (x->type.layout == SW_N16)
         return sw_cuda_elementwise_run<1>("copy", itself{}, l->out[0], *x, nullptr,
                                           sw_cuda_elements(&x->type), sw_cuda_adds(l, 0),

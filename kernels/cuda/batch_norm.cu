@@ -2,6 +2,7 @@
  * of each channel, what they make of it into a table in scratch, then all elements: the input
  * is read twice. */
 #include "kernels/attrs.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/planes.h"
 #include "kernels/scalar.h"
 
@@ -213,14 +214,24 @@ struct running {
             to[i][c] = sw_running(from[i][c], stats[i * channels + c], share);
     }
 };
-SW_CUDA_ENTRY(batch_norm_running, forward, NULL, 1)
+template <int ROWS> __global__ void running_kernel(sw_cuda_table<sw_cuda_none, running, ROWS> t)
+{
+    const sw_cuda_place at = sw_cuda_place_in(t);
+    const running r = t.row[at.row];
+    for (int64_t c = at.thread; c < r.channels; c += at.threads)
+        r.entry(c);
+}
+SW_CUDA_GROUP_KERNEL(running_launch, running_kernel);
+SW_CUDA_ENTRY(batch_norm_running, forward, NULL, 1 | SW_CUDA_GROUPS)
 {
     const running r = {{sw_cuda_in(l, 0), sw_cuda_in(l, 1)},
                        {sw_cuda_out(l, 0), sw_cuda_out(l, 1)},
                        static_cast<const double *>(l->in[2].ptr),
                        l->in[0].type.shape.dim[0],
                        (double)sw_cuda_attrs<swi_norm_attrs>(l)->momentum};
-    return sw_cuda_planes_fill("batch_norm_running", r, r.channels, queue);
+    const unsigned blocks = r.channels > 0 ? sw_cuda_blocks(r.channels, SW_CUDA_THREADS) : 0;
+    return sw_cuda_group_add<running_launch>("batch_norm_running", sw_cuda_none{}, r, blocks,
+                                             queue);
 }
 
 /* ---- given statistics: in {x, mean, var, [weight, [bias]]} ------------------------------- */

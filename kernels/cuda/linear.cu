@@ -228,7 +228,24 @@ struct bound {
     double terms;
 };
 
-__global__ void largest_kernel(bound b)
+/* One warp. */
+static __device__ __forceinline__ void bound_of(const bound &b, int blocks)
+{
+    double all = b.terms;
+    for (int f = 0; f < 2; f++) {
+        unsigned most = 0;
+        for (int i = (int)threadIdx.x; i < blocks; i += 32)
+            most = largest_bits::of(most, b.largest[f * blocks + i]);
+        all *= (double)sw_float_of(sw_cuda_warp_reduce<largest_bits>(most));
+    }
+    if (threadIdx.x == 0)
+        *b.y = all;
+}
+__global__ void bound_kernel(bound b, int blocks)
+{
+    bound_of(b, blocks);
+}
+__global__ void largest_kernel(bound b, uint32_t *ticket)
 {
     SW_SHARED(unsigned, partials, 32);
     const float *x = blockIdx.y == 0 ? b.a : b.b;
@@ -239,20 +256,8 @@ __global__ void largest_kernel(bound b)
     most = sw_cuda_block_reduce<largest_bits>(most, partials);
     if (threadIdx.x == 0)
         b.largest[blockIdx.y * gridDim.x + blockIdx.x] = most;
-}
-
-/* One warp. blocks 0: nothing was looked at. */
-__global__ void bound_kernel(bound b, int blocks)
-{
-    double all = b.terms;
-    for (int f = 0; f < 2 && blocks > 0; f++) {
-        unsigned most = 0;
-        for (int i = (int)threadIdx.x; i < blocks; i += 32)
-            most = largest_bits::of(most, b.largest[f * blocks + i]);
-        all *= (double)sw_float_of(sw_cuda_warp_reduce<largest_bits>(most));
-    }
-    if (threadIdx.x == 0)
-        *b.y = blocks > 0 ? all : DBL_MAX;
+    if (ticket != nullptr && sw_cuda_is_last(ticket, gridDim.x * gridDim.y) && threadIdx.x < 32)
+        bound_of(b, (int)gridDim.x);
 }
 
 static int bound_blocks(int64_t n, int64_t m)
@@ -276,10 +281,13 @@ SW_CUDA_ENTRY(product_bound, forward, sw_cuda_product_bound_scratch, 1)
                      static_cast<unsigned *>(l->scratch),
                      static_cast<double *>(l->out[0].ptr),
                      (double)a->terms};
-    const int blocks = n + m <= a->worth ? bound_blocks(n, m) : 0;
-    if (blocks > 0)
-        SW_CUDA_LAUNCH(largest_kernel, dim3((unsigned)blocks, 2), SW_CUDA_THREADS, 0, queue, b);
-    SW_CUDA_LAUNCH(bound_kernel, 1, 32, 0, queue, b, blocks);
+    const int blocks = bound_blocks(n, m);
+    if (n + m > a->worth) /* it would say nothing, and no check looks at it (is_bounded) */
+        return SW_OK;
+    SW_CUDA_LAUNCH(largest_kernel, dim3((unsigned)blocks, 2), SW_CUDA_THREADS, 0, queue, b,
+                   queue->tickets);
+    if (queue->tickets == nullptr)
+        SW_CUDA_LAUNCH(bound_kernel, 1, 32, 0, queue, b, blocks);
     return sw_cuda_launched("product_bound");
 }
 

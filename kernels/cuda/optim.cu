@@ -5,6 +5,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/planes.h"
 #include "kernels/cuda/reduce.h"
@@ -13,12 +14,22 @@
 
 /* Inputs of updates of a parameter after its states, all read on the device: they change
  * between replays of a graph. in {param, grad, lr, states..., [corrections], [scale], [flag],
- * [finite check]}. */
+ * [finite check]}. Those that parameters of one optimizer share: */
 struct update_inputs {
-    const float *lr, *scale, *flag;           /* lr: the rate and what `reads` says of knobs;
-                                                 scale, flag NULL: 1 */
-    const double *corrections, *finite_check; /* NULL: 1, 0 */
+    const float *lr, *scale;   /* lr: the rate and what `reads` says of knobs; scale NULL: 1 */
+    const double *corrections; /* NULL: 1 */
     int32_t reads;
+
+    __device__ float gradient_scale(void) const
+    {
+        return scale != nullptr ? *scale : 1.0f;
+    }
+};
+
+/* And each one's own. */
+struct update_conditions {
+    const float *flag;          /* NULL: 1 */
+    const double *finite_check; /* NULL: 0 */
 
     /* No update is made: no gradient waits for one, or there was one that is not finite. */
     __device__ bool off(void) const
@@ -26,37 +37,38 @@ struct update_inputs {
         return (flag != nullptr && *flag == 0.0f) ||
                (finite_check != nullptr && *finite_check != 0.0);
     }
-    __device__ float gradient_scale(void) const
-    {
-        return scale != nullptr ? *scale : 1.0f;
-    }
 };
 
-static inline update_inputs update_inputs_of(const sw_launch *l)
+static inline void update_inputs_of(const sw_launch *l, update_inputs *in,
+                                    update_conditions *when)
 {
     const swi_update_attrs *a = sw_cuda_attrs<swi_update_attrs>(l);
     int next = 3 + a->n_state;
-    update_inputs in = {};
-    in.lr = sw_cuda_in(l, 2);
-    in.reads = a->reads;
-    in.corrections =
+    in->lr = sw_cuda_in(l, 2);
+    in->reads = a->reads;
+    in->corrections =
         a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
-    in.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
-    in.flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
-    in.finite_check =
+    in->scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
+    when->flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
+    when->finite_check =
         a->has_finite_check ? static_cast<const double *>(l->in[next].ptr) : nullptr;
-    return in;
 }
 
 /* ---- updates ----------------------------------------------------------------------------- */
+
+/* Shared by the launches of a group. */
+struct update_all {
+    update_inputs in;
+    int32_t states, signs; /* signs: of states in 8 bits */
+    sw_optim_rule rule;    /* but for what is read on the device */
+};
 
 /* out {param, states...}. */
 struct update {
     float *p, *state[SW_OPTIM_STATES];
     const float *g;
-    update_inputs in;
-    int64_t n;
-    sw_optim_rule rule; /* but for what is read on the device */
+    update_conditions when;
+    int64_t n, wide;
 };
 
 static __device__ __forceinline__ void step_of(sw_optim rule, const sw_optim_numbers *n,
@@ -75,8 +87,8 @@ static __device__ __forceinline__ void step_of(sw_optim rule, const sw_optim_num
 }
 
 template <int W>
-static __device__ __forceinline__ void update_at(const update &u, const sw_optim_numbers *n,
-                                                 int64_t i)
+static __device__ __forceinline__ void update_at(sw_optim rule, const update &u,
+                                                 const sw_optim_numbers *n, int64_t i)
 {
     float p[W], g[W], state[SW_OPTIM_STATES][W] = {};
     sw_cuda_load(p, u.p + i);
@@ -88,7 +100,7 @@ static __device__ __forceinline__ void update_at(const update &u, const sw_optim
         float s[SW_OPTIM_STATES];
         for (int k = 0; k < SW_OPTIM_STATES; k++)
             s[k] = state[k][w];
-        step_of(u.rule.kind, n, &p[w], s, g[w]);
+        step_of(rule, n, &p[w], s, g[w]);
         for (int k = 0; k < SW_OPTIM_STATES; k++)
             state[k][w] = s[k];
     }
@@ -98,34 +110,38 @@ static __device__ __forceinline__ void update_at(const update &u, const sw_optim
             sw_cuda_store(u.state[k] + i, state[k]);
 }
 
-static __device__ __forceinline__ sw_optim_numbers numbers_of(const update &u)
+static __device__ __forceinline__ sw_optim_numbers numbers_of(const update_all &all)
 {
-    sw_optim_rule rule = u.rule;
-    sw_optim_read(&rule, u.in.lr, u.in.reads);
-    rule.correction1 = u.in.corrections != nullptr ? u.in.corrections[0] : 1.0;
-    rule.correction2 = u.in.corrections != nullptr ? u.in.corrections[1] : 1.0;
-    return sw_optim_numbers_of(&rule, u.in.gradient_scale());
+    sw_optim_rule rule = all.rule;
+    sw_optim_read(&rule, all.in.lr, all.in.reads);
+    rule.correction1 = all.in.corrections != nullptr ? all.in.corrections[0] : 1.0;
+    rule.correction2 = all.in.corrections != nullptr ? all.in.corrections[1] : 1.0;
+    return sw_optim_numbers_of(&rule, all.in.gradient_scale());
 }
 
-__global__ void update_kernel(update u, int wide)
+template <int ROWS> __global__ void update_kernel(sw_cuda_table<update_all, update, ROWS> t)
 {
-    if (u.in.off())
+    const sw_cuda_place at = sw_cuda_place_in(t);
+    const update u = t.row[at.row];
+    if (u.when.off())
         return;
-    const sw_optim_numbers n = numbers_of(u);
-    const int64_t fours = wide ? u.n / 4 : 0;
-    for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads())
-        update_at<4>(u, &n, 4 * i);
-    for (int64_t i = 4 * fours + sw_cuda_thread(); i < u.n; i += sw_cuda_threads())
-        update_at<1>(u, &n, i);
+    const sw_optim_numbers n = numbers_of(t.all);
+    const int64_t fours = u.wide ? u.n / 4 : 0;
+    for (int64_t i = at.thread; i < fours; i += at.threads)
+        update_at<4>(t.all.rule.kind, u, &n, 4 * i);
+    for (int64_t i = 4 * fours + at.thread; i < u.n; i += at.threads)
+        update_at<1>(t.all.rule.kind, u, &n, i);
 }
 
 /* The same with states in 8 bits (kernels/state8.h): a warp has a block of them, and a lane
  * every 32nd element of it. */
+enum { STATES8 = 2 }; /* no rule has more of them */
 struct update8 {
-    update u; /* but for its states */
-    sw_state8 state[SW_OPTIM_STATES];
+    float *p;
+    const float *g;
+    sw_state8 state[STATES8];
+    update_conditions when;
     int64_t cols, row_blocks, blocks; /* of a row; of all */
-    int states, signs;
 };
 
 /* Without their signs floats are in the order of their bits. */
@@ -133,6 +149,10 @@ struct largest_bits {
     static __device__ __forceinline__ uint32_t of(uint32_t a, uint32_t b)
     {
         return a > b ? a : b;
+    }
+    template <class T> static __device__ __forceinline__ T none(void)
+    {
+        return 0;
     }
 };
 
@@ -149,15 +169,18 @@ static __device__ __forceinline__ uint8_t byte_of(const uint32_t *last, uint32_t
     return (uint8_t)(bits >> 31 == 0 || k == 0 ? k : 128 + (k < 127 ? k : 127));
 }
 
-__global__ void __launch_bounds__(SW_CUDA_THREADS, 4) update8_kernel(update8 e)
+template <int ROWS>
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
+    update8_kernel(sw_cuda_table<update_all, update8, ROWS> t)
 {
-    enum { CODES = 256, EACH = SW_STATE8_BLOCK / 32, STATES = 2 }; /* no rule has more */
+    enum { CODES = 256, EACH = SW_STATE8_BLOCK / 32 };
     SW_SHARED(float, value, 2 * CODES); /* without a sign, and with one */
     SW_SHARED(uint32_t, last, 2 * CODES);
-    const update &u = e.u;
-    if (u.in.off())
+    const sw_cuda_place place = sw_cuda_place_in(t);
+    const update8 e = t.row[place.row];
+    if (e.when.off())
         return;
-    const sw_optim_numbers numbers = numbers_of(u);
+    const sw_optim_numbers numbers = numbers_of(t.all);
     for (uint32_t i = threadIdx.x; i < 2 * CODES; i += blockDim.x) {
         const bool has_sign = i >= CODES, below = has_sign && i % CODES > 128;
         last[i] = sw_state8_last(i % CODES, has_sign);
@@ -166,32 +189,32 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, 4) update8_kernel(update8 e)
     }
     __syncthreads();
     const int lane = (int)threadIdx.x % 32;
-    for (int64_t b = sw_cuda_thread() / 32; b < e.blocks; b += sw_cuda_threads() / 32) {
+    for (int64_t b = place.thread / 32; b < e.blocks; b += place.threads / 32) {
         const int64_t col = b % e.row_blocks * SW_STATE8_BLOCK;
         const int64_t at = b / e.row_blocks * e.cols + col, left = e.cols - col;
-        float s[EACH][STATES] = {};
-        uint32_t most[STATES] = {};
+        float s[EACH][STATES8] = {};
+        uint32_t most[STATES8] = {};
         for (int w = 0; w < EACH; w++) {
             const int64_t i = lane + 32 * w;
             if (i >= left)
                 continue;
             float now[SW_OPTIM_STATES] = {};
-            for (int k = 0; k < STATES; k++)
-                if (k < e.states)
-                    now[k] = value[(e.signs >> k & 1) * CODES + e.state[k].codes[at + i]] *
+            for (int k = 0; k < STATES8; k++)
+                if (k < t.all.states)
+                    now[k] = value[(t.all.signs >> k & 1) * CODES + e.state[k].codes[at + i]] *
                              e.state[k].scales[b];
-            float p = u.p[at + i];
-            step_of(u.rule.kind, &numbers, &p, now, u.g[at + i]);
-            u.p[at + i] = p;
-            for (int k = 0; k < STATES; k++) {
+            float p = e.p[at + i];
+            step_of(t.all.rule.kind, &numbers, &p, now, e.g[at + i]);
+            e.p[at + i] = p;
+            for (int k = 0; k < STATES8; k++) {
                 s[w][k] = now[k];
                 most[k] = largest_bits::of(most[k], sw_bits_of(now[k]) & 0x7fffffffu);
             }
         }
-        for (int k = 0; k < STATES; k++) {
-            if (k >= e.states)
+        for (int k = 0; k < STATES8; k++) {
+            if (k >= t.all.states)
                 continue;
-            const bool has_sign = (e.signs >> k & 1) != 0;
+            const bool has_sign = (t.all.signs >> k & 1) != 0;
             const uint32_t size = sw_cuda_warp_reduce<largest_bits>(most[k]);
             const bool none = size < 0x00800000u || size >= 0x7f800000u;
             const float scale = sw_float_of(!none                ? size
@@ -216,46 +239,53 @@ static const char *const ops[] = {
 #include "kernels/optimizers.def"
 };
 
+SW_CUDA_GROUP_KERNEL(update_launch, update_kernel);
+SW_CUDA_GROUP_KERNEL(update8_launch, update8_kernel);
+
 /* Any elementwise update, by the rule of its attributes. */
 static sw_status update_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_update_attrs *a = sw_cuda_attrs<swi_update_attrs>(l);
+    const sw_shape *shape = &l->out[0].type.shape;
+    const bool in8 = a->n_state > 0 && l->out[1].type.dtype == SW_U8;
+    update_all all;
     update u = {};
+    sw_cuda_zero(&all);
     u.p = sw_cuda_out(l, 0);
     u.g = sw_cuda_in(l, 1);
-    u.in = update_inputs_of(l);
     u.n = sw_cuda_elements(&l->in[0].type);
-    const bool in8 = a->n_state > 0 && l->out[1].type.dtype == SW_U8;
-    bool wide = sw_cuda_aligned(u.p) && sw_cuda_aligned(u.g);
-    for (int k = 0; k < a->n_state && !in8; k++) {
-        u.state[k] = sw_cuda_out(l, 1 + k);
-        wide = wide && sw_cuda_aligned(u.state[k]);
-    }
-    u.rule.kind = static_cast<sw_optim>(a->rule);
-    u.rule.weight_decay = a->weight_decay;
-    u.rule.momentum = a->momentum;
-    u.rule.beta1 = a->beta1;
-    u.rule.beta2 = a->beta2;
-    u.rule.epsilon = a->epsilon;
-    u.rule.decoupled = a->decoupled != 0;
-    if (u.n == 0)
-        return SW_OK;
+    update_inputs_of(l, &all.in, &u.when);
+    all.rule.kind = static_cast<sw_optim>(a->rule);
+    all.rule.weight_decay = a->weight_decay;
+    all.rule.momentum = a->momentum;
+    all.rule.beta1 = a->beta1;
+    all.rule.beta2 = a->beta2;
+    all.rule.epsilon = a->epsilon;
+    all.rule.decoupled = a->decoupled != 0;
+    all.states = in8 ? a->n_state / 2 : a->n_state;
     if (in8) {
         update8 e = {};
-        e.u = u;
-        e.states = a->n_state / 2;
-        e.signs = sw_optim_state8(u.rule.kind);
-        for (int k = 0; k < e.states; k++)
+        e.p = u.p;
+        e.g = u.g;
+        e.when = u.when;
+        all.signs = sw_optim_state8(all.rule.kind);
+        for (int k = 0; k < all.states; k++)
             e.state[k] = {static_cast<uint8_t *>(l->out[1 + 2 * k].ptr),
                           sw_cuda_out(l, 2 + 2 * k)};
-        e.cols = sw_state8_cols(&l->out[0].type.shape);
+        e.cols = sw_state8_cols(shape);
         e.row_blocks = sw_state8_blocks(e.cols);
-        e.blocks = sw_state8_rows(&l->out[0].type.shape) * e.row_blocks;
-        SW_CUDA_LAUNCH_FOR(update8_kernel, e.blocks, SW_CUDA_THREADS / 32, queue, e);
-        return sw_cuda_launched(ops[a->rule]);
+        e.blocks = sw_state8_rows(shape) * e.row_blocks;
+        return sw_cuda_group_add<update8_launch>(
+            ops[a->rule], all, e, u.n > 0 ? sw_cuda_blocks(e.blocks, SW_CUDA_THREADS / 32) : 0,
+            queue);
     }
-    SW_CUDA_LAUNCH_FOR(update_kernel, u.n, 4 * SW_CUDA_THREADS, queue, u, wide);
-    return sw_cuda_launched(ops[a->rule]);
+    u.wide = sw_cuda_aligned(u.p) && sw_cuda_aligned(u.g);
+    for (int k = 0; k < all.states; k++) {
+        u.state[k] = sw_cuda_out(l, 1 + k);
+        u.wide = u.wide && sw_cuda_aligned(u.state[k]);
+    }
+    return sw_cuda_group_add<update_launch>(
+        ops[a->rule], all, u, u.n > 0 ? sw_cuda_blocks(u.n, 4 * SW_CUDA_THREADS) : 0, queue);
 }
 
 #define SW_OPTIMIZER(kind, states, operations)                                                 \
@@ -463,44 +493,82 @@ SW_CUDA_ENTRY(count_skipped, forward, NULL, 1)
 /* In {x, [finite check before], [flag], [bound]}: is every element finite? Not looked at where
  * the flag is 0, nor where the bound says enough. */
 struct finiteness {
-    enum { N = 1 };
     const float *x, *flag;
     const double *before, *bound;
     double *y;
     double code;
+    int64_t n, wide;
     __device__ bool looks(void) const
     {
         return (flag == nullptr || *flag != 0.0f) &&
                (bound == nullptr || (*bound >= SWI_SURELY_FINITE && *bound - *bound == 0.0));
     }
-    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
-    {
-        v[0] = 0.0;
-        if (looks())
-            v[0] = x[r] - x[r] == 0.0f ? 0.0 : 1.0;
-    }
-    __device__ void put(int64_t, const double (&sum)[N]) const
+    /* bad: an element that is not. */
+    __device__ void put(bool bad) const
     {
         const double said = before != nullptr ? *before : 0.0;
-        const bool good = sum[0] == 0.0 && (bound == nullptr || *bound - *bound == 0.0);
+        const bool good = !bad && (bound == nullptr || *bound - *bound == 0.0);
         *y = said != 0.0 || good ? said : code;
     }
+    template <int W> __device__ bool bad_at(int64_t i) const
+    {
+        float v[W];
+        bool bad = false;
+        sw_cuda_load(v, x + i);
+        for (int k = 0; k < W; k++)
+            bad = bad || v[k] - v[k] != 0.0f;
+        return bad;
+    }
 };
-SW_CUDA_SCRATCH_SIZE(sw_cuda_finite_scratch)
+/* Tensors of several blocks: as if nothing were found. */
+template <int ROWS>
+__global__ void finite_begin_kernel(sw_cuda_table<sw_cuda_none, finiteness, ROWS> t)
 {
-    return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, finiteness::N, false);
+    if (threadIdx.x < t.n)
+        t.row[ROWS == 1 ? 0 : threadIdx.x].put(false);
 }
-SW_CUDA_ENTRY(finite, forward, sw_cuda_finite_scratch, 1)
+template <int ROWS>
+__global__ void finite_kernel(sw_cuda_table<sw_cuda_none, finiteness, ROWS> t)
+{
+    SW_SHARED(uint32_t, partials, 32);
+    const sw_cuda_place at = sw_cuda_place_in(t);
+    const finiteness f = t.row[at.row];
+    const int64_t fours = !f.looks() ? 0 : f.wide ? f.n / 4 : 0, n = f.looks() ? f.n : 0;
+    bool bad = false;
+    for (int64_t i = at.thread; i < fours; i += at.threads)
+        bad = f.bad_at<4>(4 * i) || bad;
+    for (int64_t i = 4 * fours + at.thread; i < n; i += at.threads)
+        bad = f.bad_at<1>(i) || bad;
+    bad = sw_cuda_block_reduce<largest_bits>((uint32_t)bad, partials) != 0;
+    if (threadIdx.x == 0 && (at.blocks == 1 || bad)) /* all that find one write the same */
+        f.put(bad);
+}
+struct finite_launch {
+    template <int ROWS>
+    static void launch(const sw_cuda_table<sw_cuda_none, finiteness, ROWS> &t, unsigned blocks,
+                       const sw_cuda_queue *queue)
+    {
+        const auto begin = finite_begin_kernel<ROWS>;
+        const auto kernel = finite_kernel<ROWS>;
+        if (blocks > t.n)
+            SW_CUDA_LAUNCH(begin, 1, SW_CUDA_ROWS, 0, queue, t);
+        SW_CUDA_LAUNCH(kernel, blocks, SW_CUDA_THREADS, 0, queue, t);
+    }
+};
+SW_CUDA_ENTRY(finite, forward, NULL, 1 | SW_CUDA_GROUPS)
 {
     const swi_finite_attrs *a = sw_cuda_attrs<swi_finite_attrs>(l);
-    const finiteness f = {sw_cuda_in(l, 0),
-                          a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr,
-                          a->has_before ? doubles_in(l, 1) : nullptr,
-                          a->has_bound ? doubles_in(l, l->n_in - 1) : nullptr,
-                          doubles_out(l, 0),
-                          a->code};
-    return sw_cuda_reduce("finite", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
-                          queue);
+    finiteness f = {};
+    f.x = sw_cuda_in(l, 0);
+    f.flag = a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr;
+    f.before = a->has_before ? doubles_in(l, 1) : nullptr;
+    f.bound = a->is_bounded ? doubles_in(l, l->n_in - 1) : nullptr;
+    f.y = doubles_out(l, 0);
+    f.code = a->code;
+    f.n = sw_cuda_elements(&l->in[0].type);
+    f.wide = sw_cuda_aligned(f.x);
+    return sw_cuda_group_add<finite_launch>("finite", sw_cuda_none{}, f,
+                                            sw_cuda_blocks(f.n, 8192), queue);
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */
@@ -517,6 +585,7 @@ struct factors {
     int64_t n, rows, cols;
     sw_cuda_divisor by_cols, by_rows;
     update_inputs in;
+    update_conditions when;
     sw_adafactor_rule rule; /* but for what is read on the device */
     __device__ float share(void) const
     {
@@ -563,7 +632,7 @@ struct row_squares {
     }
     __device__ void put(int64_t r, const double (&sum)[N]) const
     {
-        if (!f.in.off())
+        if (!f.when.off())
             f.row[r] = sw_adafactor_mix(f.row[r], (float)(sum[0] / (double)f.cols), f.share());
     }
 };
@@ -581,7 +650,7 @@ struct column_squares {
     }
     __device__ void put(int64_t c, const double (&sum)[N]) const
     {
-        if (!f.in.off())
+        if (!f.when.off())
             f.col[c] = sw_adafactor_mix(f.col[c], (float)(sum[0] / (double)f.rows), f.share());
     }
     __device__ void entry(int64_t c) const
@@ -620,7 +689,7 @@ struct sizes {
     template <int W> __device__ void add(int64_t at, int64_t, double (&sum)[N]) const
     {
         float p[W], u[W];
-        if (f.in.off())
+        if (f.when.off())
             return;
         if (f.col == nullptr)
             mix<W>(at);
@@ -659,7 +728,7 @@ struct step_of_all {
     template <int W> __device__ void at(int64_t position, int64_t) const
     {
         float p[W], u[W];
-        if (f.in.off())
+        if (f.when.off())
             return;
         const float step = f.step[0], keep = f.step[1];
         sw_cuda_load(p, f.p + position);
@@ -725,7 +794,7 @@ static factors factors_of(const sw_launch *l)
     f.mean = f.step + 2;
     f.by_cols = sw_cuda_divisor_of(f.cols);
     f.by_rows = sw_cuda_divisor_of(f.rows);
-    f.in = update_inputs_of(l);
+    update_inputs_of(l, &f.in, &f.when);
     f.rule.weight_decay = a->weight_decay;
     f.rule.epsilon = a->epsilon;
     f.rule.least = a->least;
@@ -776,16 +845,15 @@ SW_CUDA_ENTRY(adafactor_update, forward, sw_cuda_adafactor_scratch, 0)
  * makes such nodes of it alone (its list of row ranges). The cut operand is dy, by columns.
  *
  * Tiles are larger than the CPU's: a product should keep the card busy. They are those in which
- * dw is made without it, so bits are the same. Where the gradient is looked at, the finite
- * check comes before any of it is used, and the host cannot wait for it: then the tile is the
- * whole gradient. */
+ * dw is made without it, so bits are the same. No such gradient is looked at: the finite check
+ * would come before any of it is used. */
 
 #define DY 1 /* in linear's dw: the operand whose columns are rows of dw */
 
-static int64_t tile_rows_of(const sw_type *param, const swi_tile_attrs *a)
+static int64_t tile_rows_of(const sw_type *param)
 {
     const int64_t all = param->shape.dim[0];
-    return a->has_check != 0 ? all : sw_cuda_dw_rows(all, sw_cuda_elements(param) / all);
+    return sw_cuda_dw_rows(all, sw_cuda_elements(param) / all);
 }
 
 static size_t gradient_bytes(const sw_type *param, int64_t rows)
@@ -795,11 +863,10 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
     return sw_cuda_round((size_t)sw_cuda_elements(&tile) * sizeof(float));
 }
 
-/* The gradient, then what its product and its check want. */
+/* The gradient, then what its product wants. */
 SW_CUDA_SCRATCH_SIZE(sw_cuda_tile_update_scratch)
 {
-    const swi_tile_attrs *a = sw_cuda_attrs<swi_tile_attrs>(info);
-    const int64_t rows = tile_rows_of(&info->out[0], a), all = info->out[0].shape.dim[0];
+    const int64_t rows = tile_rows_of(&info->out[0]), all = info->out[0].shape.dim[0];
     const int64_t last = all % rows != 0 ? all % rows : rows;
     sw_type in[2] = {info->in[0], info->in[DY]}, gradient = info->out[0];
     size_t most = 0;
@@ -810,28 +877,21 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_tile_update_scratch)
         const size_t bytes = sw_cuda_linear_grad1_scratch(&make, queue);
         most = bytes > most ? bytes : most;
     }
-    const sw_kernel_info check = {&info->out[0], nullptr, 1, 0, nullptr, 1, info->isa, 0, 0};
-    const size_t looks = a->has_check != 0 ? sw_cuda_finite_scratch(&check, queue) : 0;
     if (most == SIZE_MAX) /* no product of this type */
         return SIZE_MAX;
-    return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
+    return gradient_bytes(&info->out[0], rows) + most;
 }
 
 SW_CUDA_ENTRY(tile_update, forward, sw_cuda_tile_update_scratch, 0)
 {
-    const swi_tile_attrs *a = sw_tile_attrs_of(l);
     const sw_type *param = &l->out[0].type;
-    const int64_t rows = tile_rows_of(param, a);
+    const int64_t rows = tile_rows_of(param);
     const size_t tile = gradient_bytes(param, rows);
     for (int64_t first = 0; first < param->shape.dim[0]; first += rows) {
         const sw_buffer gradient = sw_tile_gradient(l, first, rows);
         sw_tile_part p;
         sw_tile_make(&p, l, DY, 1, &gradient, first, tile);
         SW_TRY(sw_cuda_linear_grad1(&p.launch, queue));
-        if (a->has_check != 0) {
-            sw_tile_look(&p, l, &gradient, tile);
-            SW_TRY(sw_cuda_finite_forward(&p.launch, queue));
-        }
         sw_tile_step(&p, l, &gradient, first);
         SW_TRY(update_run(&p.launch, queue));
     }

@@ -57,7 +57,8 @@ struct sw_cuda_planes_way {
 /* A grid of (planes, parts); one part is put at once. */
 template <class ROWS, class F>
 __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
-    sw_cuda_planes_sum(double *parts, sw_cuda_plane_shape p, sw_cuda_planes_way way, F f)
+    sw_cuda_planes_sum(double *parts, sw_cuda_plane_shape p, sw_cuda_planes_way way,
+                       uint32_t *tickets, F f)
 {
     SW_SHARED(double, partials, 32);
     const int64_t inner = p.inner / ROWS::W;
@@ -84,6 +85,8 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
         if (ROWS::lane() == 0 && gridDim.y == 1)
             f.put(c, sum);
     }
+    if (ROWS::G == SW_CUDA_THREADS) /* a block has whole planes */
+        sw_cuda_reduce_finish(parts, p.n, 1, tickets, f);
 }
 
 /* Threads along the planes: reduce.h. */
@@ -128,10 +131,12 @@ static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_
     const int64_t inner = p.inner / width;
     const sw_cuda_planes_way way = {each / inner * p.n * p.inner + each % inner * width,
                                     (p.n - 1) * p.inner, (int)(each % inner)};
-    SW_CUDA_LAUNCH(sum, dim3(sw_cuda_blocks(p.n, SW_CUDA_THREADS / each), parts),
-                   SW_CUDA_THREADS, 0, queue, static_cast<double *>(scratch), p, way, f);
-    if (parts > 1)
-        sw_cuda_reduce_end(f, parts, p.n, scratch, queue);
+    const unsigned blocks = sw_cuda_blocks(p.n, SW_CUDA_THREADS / each);
+    uint32_t *tickets =
+        each == SW_CUDA_THREADS ? sw_cuda_reduce_tickets(blocks, parts, queue) : nullptr;
+    SW_CUDA_LAUNCH(sum, dim3(blocks, parts), SW_CUDA_THREADS, 0, queue,
+                   static_cast<double *>(scratch), p, way, tickets, f);
+    sw_cuda_reduce_end(f, parts, p.n, scratch, tickets, queue);
     return sw_cuda_launched(op);
 }
 

@@ -7,10 +7,11 @@
  *
  * and may say by sw_cuda_reduction that they are something other than sums of doubles.
  *
- * The positions are cut into parts; a block sums one part and leaves it in scratch, then a
- * second kernel adds the parts in order. One part alone is put at once, without scratch, so
- * that term() may not read what put() writes for another result. Threads of a block lie along
- * r, or along c where neighbours in c are neighbours in memory. */
+ * The positions are cut into parts; a block sums one part and leaves it in scratch, and the
+ * last block of a result adds the parts in order (a queue without tickets: a second kernel).
+ * One part alone is put at once, without scratch. term() may not read what put() writes for
+ * another result. Threads of a block lie along r, or along c where neighbours in c are
+ * neighbours in memory. */
 #ifndef SW_CUDA_REDUCE_H
 #define SW_CUDA_REDUCE_H
 
@@ -65,9 +66,75 @@ sw_cuda_reduce_store(T *parts, int64_t results, int64_t c, const T (&sum)[F::N],
         parts[(blockIdx.y * results + c) * F::N + k] = sum[k];
 }
 
+/* Is this the last of `n` blocks that have this ticket? It then sees what the others have
+ * written before, and the ticket is 0 again. All threads must come. */
+static __device__ __forceinline__ bool sw_cuda_is_last(uint32_t *ticket, unsigned n)
+{
+    SW_SHARED(uint32_t, last, 1);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last[0] = atomicAdd(ticket, 1u) == n - 1;
+        if (last[0] != 0)
+            *ticket = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last[0] != 0;
+}
+
+/* The parts of result c by G lanes, 1 or 32, which take them in turn. */
+template <int G, class F, class T>
+static __device__ __forceinline__ void sw_cuda_reduce_join(const T *parts, int64_t n_parts,
+                                                           int64_t results, int64_t c, int lane,
+                                                           const F &f)
+{
+    typedef typename sw_cuda_reduction<F>::OP OP;
+    T sum[F::N] = {};
+    for (int64_t p = lane; p < n_parts; p += G)
+        for (int k = 0; k < F::N; k++)
+            sum[k] = OP::of(sum[k], parts[(p * results + c) * F::N + k]);
+    for (int k = 0; k < F::N && G > 1; k++)
+        sum[k] = sw_cuda_warp_reduce<OP>(sum[k]);
+    if (lane == 0)
+        f.put(c, sum);
+}
+static __host__ __device__ inline int sw_cuda_reduce_lanes(unsigned n_parts)
+{
+    return n_parts < 8 ? 1 : 32;
+}
+
+/* By the last block of a column of blocks: its results, `tile` neighbours at a time. */
+template <class F, class T>
+static __device__ __forceinline__ void
+sw_cuda_reduce_finish(const T *parts, int64_t results, int tile, uint32_t *tickets, const F &f)
+{
+    if (tickets == nullptr || !sw_cuda_is_last(tickets + blockIdx.x, gridDim.y))
+        return;
+    const int each = sw_cuda_reduce_lanes(gridDim.y), lane = (int)threadIdx.x % each;
+    for (int64_t k = (int)threadIdx.x / each;; k += blockDim.x / each) {
+        const int64_t c = (blockIdx.x + k / tile * gridDim.x) * tile + k % tile;
+        if (c - k % tile >= results)
+            break;
+        if (c >= results)
+            continue;
+        if (each == 1)
+            sw_cuda_reduce_join<1>(parts, gridDim.y, results, c, lane, f);
+        else
+            sw_cuda_reduce_join<32>(parts, gridDim.y, results, c, lane, f);
+    }
+}
+/* Of such a launch. */
+static inline uint32_t *sw_cuda_reduce_tickets(unsigned blocks, unsigned n_parts,
+                                               const sw_cuda_queue *queue)
+{
+    return n_parts > 1 && blocks <= SW_CUDA_TICKETS ? queue->tickets : nullptr;
+}
+
 /* parts (parts, results, N); a grid of (results, parts). */
 template <class F>
-__global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t results, F f)
+__global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t results,
+                                      uint32_t *tickets, F f)
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
@@ -85,11 +152,13 @@ __global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t 
         if (threadIdx.x == 0)
             sw_cuda_reduce_store(parts, results, c, sum, f);
     }
+    sw_cuda_reduce_finish(parts, results, 1, tickets, f);
 }
 
 /* Thirty-two results side by side; slice s has the positions s, s + 8, ... of the part. */
 template <class F>
-__global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t results, F f)
+__global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t results,
+                                     uint32_t *tickets, F f)
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
@@ -115,33 +184,26 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t r
         if (slice == 0 && c < results)
             sw_cuda_reduce_store(parts, results, c, sum, f);
     }
+    sw_cuda_reduce_finish(parts, results, 32, tickets, f);
 }
 
-/* G threads for each result, 1 or 32: lanes take the parts in turn. */
+/* G threads for each result. */
 template <int G, class F>
 __global__ void sw_cuda_reduce_put(const void *scratch, int64_t n_parts, int64_t results, F f)
 {
-    SW_CUDA_REDUCTION(F);
-    const T *parts = static_cast<const T *>(scratch);
-    const int lane = (int)threadIdx.x % G;
-    for (int64_t c = sw_cuda_thread() / G; c < results; c += sw_cuda_threads() / G) {
-        T sum[F::N] = {};
-        for (int64_t p = lane; p < n_parts; p += G)
-            for (int k = 0; k < F::N; k++)
-                sum[k] = OP::of(sum[k], parts[(p * results + c) * F::N + k]);
-        for (int k = 0; k < F::N && G > 1; k++)
-            sum[k] = sw_cuda_warp_reduce<OP>(sum[k]);
-        if (lane == 0)
-            f.put(c, sum);
-    }
+    const auto *parts = static_cast<const typename sw_cuda_reduction<F>::T *>(scratch);
+    for (int64_t c = sw_cuda_thread() / G; c < results; c += sw_cuda_threads() / G)
+        sw_cuda_reduce_join<G>(parts, n_parts, results, c, (int)threadIdx.x % G, f);
 }
 
-/* Joins the parts; few of them have one thread. */
+/* Joins the parts, where no block has; few of them have one thread. */
 template <class F>
 static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const void *scratch,
-                               const sw_cuda_queue *queue)
+                               const uint32_t *tickets, const sw_cuda_queue *queue)
 {
-    const int each = n_parts < 8 ? 1 : 32;
+    const int each = sw_cuda_reduce_lanes(n_parts);
+    if (n_parts == 1 || tickets != nullptr)
+        return;
     const auto put = each == 1 ? sw_cuda_reduce_put<1, F> : sw_cuda_reduce_put<32, F>;
     SW_CUDA_LAUNCH_FOR(put, results, SW_CUDA_THREADS / each, queue, scratch, n_parts, results,
                        f);
@@ -155,14 +217,12 @@ static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t 
     const auto across = sw_cuda_reduce_across<F>, beside = sw_cuda_reduce_along<F>;
     if (results == 0)
         return SW_OK;
-    if (along)
-        SW_CUDA_LAUNCH(beside, dim3(sw_cuda_blocks(results, 32), n), SW_CUDA_THREADS, 0, queue,
-                       scratch, positions, results, f);
-    else
-        SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, queue,
-                       scratch, positions, results, f);
-    if (n > 1)
-        sw_cuda_reduce_end(f, n, results, scratch, queue);
+    const unsigned blocks = sw_cuda_blocks(results, along ? 32 : 1);
+    uint32_t *tickets = sw_cuda_reduce_tickets(blocks, n, queue);
+    const auto kernel = along ? beside : across;
+    SW_CUDA_LAUNCH(kernel, dim3(blocks, n), SW_CUDA_THREADS, 0, queue, scratch, positions,
+                   results, tickets, f);
+    sw_cuda_reduce_end(f, n, results, scratch, tickets, queue);
     return sw_cuda_launched(op);
 }
 

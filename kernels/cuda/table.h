@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SW_CUDA_ABI 5u
+#define SW_CUDA_ABI 6u
 
 /* Counters that change from run to run of a program: in device memory. */
 typedef struct {
@@ -24,6 +24,18 @@ typedef struct {
 } sw_cuda_counters;
 
 #define SW_CUDA_TF32 1u /* matrix products and convolutions may round factors to TF32 */
+
+/* Launches of one entry that follow one another and go out as one, by a table of their operands
+ * that is a parameter of the kernel. The entry is called for each, and launches nothing before
+ * the last one, or where the table is full. No launch of a group may read or write what another
+ * one writes, and none has scratch. */
+#define SW_CUDA_TICKETS 4096 /* of a queue */
+#define SW_CUDA_GROUP_BYTES 4032
+typedef struct {
+    uint32_t left; /* launches of the group after this one; 0 too where there is no group */
+    uint32_t rows; /* that wait in the table */
+    uint64_t table[SW_CUDA_GROUP_BYTES / sizeof(uint64_t)]; /* the entry's own */
+} sw_cuda_group;
 
 /* The queue that entries launch on. */
 typedef struct {
@@ -33,6 +45,9 @@ typedef struct {
     uint32_t flags;                   /* SW_CUDA_TF32 */
     void *device;                     /* the module's own */
     uint32_t *stated;                 /* not NULL: a launch is counted there, not made */
+    sw_cuda_group *group;             /* NULL: each launch goes out by itself */
+    uint32_t *tickets;                /* zeros on the device, by which the last of several
+                                         blocks knows that it is; NULL: there are none */
 } sw_cuda_queue;
 
 /* Is what would be launched only counted? Entries ask for each kernel and library call, so that
@@ -56,8 +71,10 @@ typedef struct {
     int which; /* SW_CUDA_FORWARD, or the position of the gradient kernel */
     sw_cuda_kernel *kernel;
     sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
-    int exact; /* 1: the bits of the CPU's kernel; 2: and it takes numbers of bf16 */
+    int exact;  /* 1: the bits of the CPU's kernel; 2: and it takes numbers of bf16 */
+    int groups; /* its launches may be a group */
 } sw_cuda_entry;
+#define SW_CUDA_GROUPS 4 /* beside `exact` in the list of entries */
 #define SW_CUDA_FORWARD (-1)
 
 /* Two forward ops in one launch: `first`, and `then` of its result in the same position. The

@@ -411,6 +411,7 @@ static sw_status make(swi_queue *q, const swi_queue_opts *o)
     sw_cuda_device *card = q->device->card;
     const uint32_t flags = o->tf32 ? SW_CUDA_TF32 : 0;
     SW_TRY(q->api->queue_create(card, &q->compute, true, flags));
+    q->compute.group = &q->group;
     SW_TRY(q->api->queue_create(card, &q->copying, false, 0));
     for (int i = 0; i < SWI_SLOTS; i++) {
         SW_TRY(q->api->event_create(card, &q->slots[i].there, false));
@@ -499,21 +500,24 @@ uint64_t swi_queue_number(const swi_queue *q)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* Before all that may grow, so that no graph has their place where others are later. */
+enum { TICKETS_BYTES = SW_CUDA_TICKETS * sizeof(uint32_t) };
+
 static unsigned char *queue_inputs(const swi_queue *q)
 {
-    return sw_arena_base(q->data);
+    return (unsigned char *)sw_arena_base(q->data) + TICKETS_BYTES;
 }
 
 static unsigned char *queue_staging(const swi_queue *q, uint32_t slot)
 {
     SW_ASSERT(slot < SWI_SLOTS && q->slot_bytes % SW_ALIGN == 0);
-    return sw_arena_base(q->data) + (1 + slot) * q->slot_bytes;
+    return queue_inputs(q) + (1 + slot) * q->slot_bytes;
 }
 
 unsigned char *swi_queue_block(const swi_queue *q)
 {
     SW_ASSERT(q->slot_bytes % SW_ALIGN == 0);
-    return sw_arena_base(q->data) + (1 + SWI_SLOTS) * q->slot_bytes;
+    return queue_inputs(q) + (1 + SWI_SLOTS) * q->slot_bytes;
 }
 
 size_t swi_queue_data_height(const swi_queue *q)
@@ -552,7 +556,8 @@ static size_t data_of(size_t slot, size_t block)
 {
     size_t bytes = SIZE_MAX / SW_ALIGN * SW_ALIGN;
     size_t slots;
-    if (sw_size_mul(slot, 1 + SWI_SLOTS, &slots) && sw_size_add(slots, block, &slots))
+    if (sw_size_mul(slot, 1 + SWI_SLOTS, &slots) && sw_size_add(slots, block, &slots) &&
+        sw_size_add(slots, TICKETS_BYTES, &slots))
         bytes = slots;
     return bytes;
 }
@@ -619,6 +624,8 @@ static sw_status grow(sw_exec *exec, const wants *want)
     }
     for (int j = 0; j < SWI_HISTORY; j++, at += q->block_bytes)
         q->readback[j].pinned = at;
+    q->compute.tickets = (uint32_t *)sw_arena_base(q->data);
+    SW_TRY(swi_queue_fault(q, q->api->fill(&q->compute, q->compute.tickets, 0, TICKETS_BYTES)));
     /* Its padding is copied to the host, too. */
     return swi_queue_fault(q, q->api->fill(&q->compute, swi_queue_block(q), 0, q->block_bytes));
 }

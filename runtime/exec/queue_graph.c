@@ -74,14 +74,19 @@ static sw_status launched(const swi_queue *q, sw_status status)
 sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *launch)
 {
     SW_TRY(enter(q, node));
+    q->group.left = q->group.rows = 0;
     return launched(q, node->on_device(launch, &q->compute));
 }
 
-/* Op i, resolved, with the next one where they are a pair; that one then does nothing. */
+/* Op i, resolved, with the next one where they are a pair; that one then does nothing. Ops of a
+ * group go out with the last. */
 static sw_status make_op(const swi_frame *f, uint32_t i, const sw_cuda_queue *queue)
 {
     const swi_program *p = f->program;
     const sw_cuda_fusion *fusion = p->ops[i].fusion;
+    queue->group->left = p->ops[i].left;
+    if (i == 0 || p->ops[i - 1].left == 0) /* after a failure some may be there */
+        queue->group->rows = 0;
     if (i > 0 && p->ops[i - 1].fusion != NULL)
         return SW_OK;
     if (fusion != NULL)
@@ -107,6 +112,7 @@ sw_status swi_queue_count_launches(const swi_queue *q, swi_frame *f, uint32_t *l
         base[s] = (unsigned char *)(uintptr_t)((s + 1) << 40); /* larger than any store */
     *launches = 0;
     counting.stated = launches;
+    counting.tickets = (uint32_t *)(void *)base[SWI_SEG_STEP]; /* there will be some */
     for (uint32_t i = 0; i < p->n_ops; i++) {
         (void)swi_frame_resolve(f, i, base, p->binds);
         const sw_status status = make_op(f, i, &counting);

@@ -83,9 +83,10 @@ struct swi_queue {
     swi_device *device;
     const sw_cuda_api *api;
     sw_cuda_queue compute, copying;
-    uint64_t number; /* unique in the process */
+    sw_cuda_group group; /* of compute */
+    uint64_t number;     /* unique in the process */
     bool sync_ops, no_graphs;
-    sw_arena *data; /* on the device: place, staging of each slot, block */
+    sw_arena *data; /* on the device: tickets, place, staging of each slot, block */
     size_t slot_bytes, knob_bytes, block_bytes;
     void *pinned; /* both slots, then SWI_HISTORY blocks */
     size_t pinned_bytes;

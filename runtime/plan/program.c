@@ -469,6 +469,9 @@ static sw_status take_arrays(swi_program *p, const uint32_t *nodes, uint32_t n_o
     for (uint32_t i = 0; i < n_ops; i++) {
         SW_ASSERT(nodes[i] < t->n_nodes);
         p->ops[i].node = nodes[i];
+        p->ops[i].left = i > 0 && p->ops[i - 1].left > 0
+                             ? p->ops[i - 1].left - 1
+                             : swi_group_end(t, nodes, n_ops, i) - i - 1;
         p->n_binds += t->nodes[nodes[i]].n_in + t->nodes[nodes[i]].n_out;
     }
     SW_TRY(heap_array(&b, p, H_BINDS, p->n_binds * sizeof *p->binds));

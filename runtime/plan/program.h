@@ -58,6 +58,7 @@ typedef struct {
     const void *attrs;
     const sw_cuda_fusion *fusion; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
+    uint32_t left; /* ops after it that go out in one launch with it: sw_cuda_group */
 } swi_run_op;
 
 /* Bytes by role and by layer: runtime/observe/observe.h. */

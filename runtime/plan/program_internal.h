@@ -16,6 +16,11 @@ bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
 /* Does s have a range of its own in the step arena? */
 bool swi_takes_part(const swi_trace *t, uint32_t s);
 
+/* Can these two run in either order? */
+bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b);
+/* Groups of launches (groups.c): the place after the last op of the one that begins at `at`. */
+uint32_t swi_group_end(const swi_trace *t, const uint32_t *order, uint32_t n, uint32_t at);
+
 /* Nodes in the order in which they run. */
 typedef struct {
     uint32_t *nodes;
@@ -73,5 +78,9 @@ SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_e
  * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
  * others. Small gradients stay whole. */
 SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
+
+/* The pass before lifetimes: checks and updates wait for each other, so that more of them are
+ * neighbours and go out in one launch, as long as no more than `most` bytes are live. */
+SW_MUST_USE sw_status swi_pass_gather(swi_trace *t, swi_order *order, size_t most);
 
 #endif

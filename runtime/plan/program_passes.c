@@ -12,12 +12,13 @@
 
 /* ---- lifetimes and in-place results ------------------------------------------------------ */
 
-static void touch(swi_trace *t, uint32_t storage, uint32_t at)
+/* In the ops [from, to]: of a group of launches all together. */
+static void touch(swi_trace *t, uint32_t storage, uint32_t from, uint32_t to)
 {
     swi_storage *s = &t->storages[storage];
     if (s->birth == SWI_NONE)
-        s->birth = at;
-    s->death = at;
+        s->birth = from;
+    s->death = to;
 }
 
 /* First writes and last touches; an extra that no one reads gets no bytes, nor does a gradient
@@ -33,16 +34,20 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
             if (swi_reads(unread, j))
                 read[t->operands[node->first + j]] = true;
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0, from = 0, end = 0; i < n; i++) {
         const swi_node *node = &t->nodes[order[i]];
         const uint32_t *operands = t->operands + node->first;
         const sw_op_desc *desc = swi_op(node->op);
         const swi_op_duty duty = swi_op_traits_of(node->op)->duty;
+        if (i == end) {
+            from = i;
+            end = swi_group_end(t, order, n, i);
+        }
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++) {
             if (!swi_reads(unread, j))
                 continue;
-            touch(t, t->values[operands[j]].storage, i);
+            touch(t, t->values[operands[j]].storage, from, end - 1);
             swi_storage *s = &t->storages[t->values[operands[j]].storage];
             if (node->is_backward && s->role == SWI_ROLE_ACTIVATION)
                 s->role = SWI_ROLE_SAVED;
@@ -54,10 +59,10 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
                 continue;
             const uint32_t s = t->values[operands[node->n_in + j]].storage;
             if (!extra || read[operands[node->n_in + j]] || t->storages[s].pinned)
-                touch(t, s, i);
+                touch(t, s, from, end - 1);
         }
         if (node->scratch != SWI_NONE)
-            touch(t, node->scratch, i);
+            touch(t, node->scratch, from, end - 1);
     }
     for (uint32_t i = 0; i < t->n_storages; i++)
         if (t->storages[i].pinned && t->storages[i].birth != SWI_NONE)
@@ -262,6 +267,7 @@ sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *l
 typedef struct {
     int64_t parts; /* where rows can go in parts */
     bool strips;
+    size_t gather; /* checks and updates wait below so many bytes; 0: they do not */
 } arrangement;
 
 /* Rebuilt where *without is not SIZE_MAX, and then that. */
@@ -278,6 +284,8 @@ static sw_status arrange_once(swi_program *p, arrangement how, const sw_exec *ex
         SW_TRY(rebuild(&p->trace, exec, order, without));
     if (how.strips)
         SW_TRY(swi_pass_strips(&p->trace, order, exec));
+    if (how.gather > 0)
+        SW_TRY(swi_pass_gather(&p->trace, order, how.gather));
     return swi_lay_out(&p->trace, order, !swi_target_of(exec)->opts.no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
 }
@@ -297,7 +305,17 @@ static sw_status arrange_as(swi_program *p, arrangement how, const sw_exec *exec
 
 static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
 {
-    return arrange_as(p, (arrangement){parts, false}, exec, order);
+    return arrange_as(p, (arrangement){.parts = parts}, exec, order);
+}
+
+/* Groups of launches, where a device has them and the arena gets no higher. */
+static sw_status arrange_in_groups(swi_program *p, const sw_exec *exec, swi_order *order)
+{
+    const size_t height = p->height;
+    if (!swi_target_of(exec)->device->backend->fuses_launches || height == 0)
+        return SW_OK;
+    SW_TRY(arrange_as(p, (arrangement){.parts = 1, .gather = height}, exec, order));
+    return p->height <= height ? SW_OK : arrange(p, 1, exec, order);
 }
 
 /* Strips where model and arena take a twentieth less or more, or where the arena gets low
@@ -309,7 +327,7 @@ static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec 
     const size_t whole = p->height;
     if (swi_target_of(exec)->opts.no_strips || !swi_may_strip(&p->trace, order, exec))
         return SW_OK;
-    SW_TRY(arrange_as(p, (arrangement){parts, true}, exec, order));
+    SW_TRY(arrange_as(p, (arrangement){.parts = parts, .strips = true}, exec, order));
     const size_t share = swi_target_of(exec)->opts.compute == SW_BF16 ? 40 : 20;
     const bool lower =
         p->height < whole && whole - p->height >= (p->model_bytes + whole) / share;
@@ -514,6 +532,7 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
     if (most > 1)
         SW_TRY(arrange_in_parts(p, most, exec, order, &parts));
     SW_TRY(arrange_in_strips(p, parts, exec, order));
+    SW_TRY(arrange_in_groups(p, exec, order));
     p->info.plain_arena_bytes = p->height;
     if (p->height > p->limit && !swi_target_of(exec)->opts.no_recompute) {
         /* Over the limit: let updates run right after their gradients, and forward ops
@@ -736,7 +755,9 @@ static bool makes(const swi_program *p, uint32_t i, uint32_t storage)
 
 uint32_t swi_made_at(const swi_program *p, uint32_t storage)
 {
-    const uint32_t i = p->trace.storages[storage].birth;
+    uint32_t i = p->trace.storages[storage].birth;
+    while (p->ops[i].left > 0 && !makes(p, i, storage))
+        i++;
     return p->ops[i].together != 0 && !makes(p, i, storage) ? i + p->ops[i].apart : i;
 }
 

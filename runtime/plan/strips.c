@@ -74,8 +74,7 @@ static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
     return swi_touches(t, node, node->n_in, node->n_in + node->n_out, storage);
 }
 
-/* Can these two run in either order? */
-static bool are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
+bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
 {
     for (uint32_t i = 0; i < b->n_in + b->n_out; i++)
         if (writes(t, a, operand_tiles(t, b, i)->storage))
@@ -94,7 +93,7 @@ static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uin
     const uint32_t moved = order->nodes[at];
     for (uint32_t k = from + 1; k < at; k++)
         if (order->nodes[k] != SWI_NONE &&
-            !are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
+            !swi_are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
             return SWI_NONE;
     for (uint32_t k = at; k > from + 1; k--) {
         order->nodes[k] = order->nodes[k - 1];
@@ -282,8 +281,10 @@ static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_ex
         const swi_row_range *range = from < at ? range_of(t, &t->nodes[order->nodes[from]],
                                                           &operand_tiles(t, update, 0)->type)
                                                : NULL;
+        /* A device cannot look at a gradient before it is there: it is whole then anyway, and
+         * check and update go out with others (groups.c). */
         if (range == NULL || !find_check(t, order, &at, uses, &check) ||
-            !may_wait(t, order, from, at) ||
+            (check != SWI_NONE && update->on_device != NULL) || !may_wait(t, order, from, at) ||
             (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;
         SW_TRY(join_tiles(t, &t->nodes[order->nodes[from]],
@@ -431,7 +432,7 @@ static bool may_join(const session *s, const group *g, uint32_t *last)
             for (int i = 0; i < MEMBERS; i++)
                 member |= g->at[i] == k;
             if (!member && node_at(s, k) != NULL &&
-                !are_apart(s->t, node_at(s, g->at[m]), node_at(s, k)))
+                !swi_are_apart(s->t, node_at(s, g->at[m]), node_at(s, k)))
                 return false;
         }
     return true;

@@ -259,8 +259,9 @@ static sw_status train(const sw_scene *scene, const sw_scene_run *run, sw_exec *
                        sw_model *model, sw_scene_end *end)
 {
     sw_scene_net net = {.clip = sw_knob_new(model, "clip", 0.5f)};
-    const sw_optimizer_opts opts = {sizeof opts, .kind = scene->optimizer, .lr = scene->lr,
-                                    .knobs = scene->knobs, .state_bits = scene->state_bits};
+    const sw_optimizer_opts opts = {
+        sizeof opts,           .kind = scene->optimizer,        .lr = scene->lr,
+        .knobs = scene->knobs, .state_bits = scene->state_bits, .update = scene->update};
     net.knobs = scene->knobs;
     if (scene->knobs)
         net.dropout = sw_knob_new(model, "dropout", 0.25f);

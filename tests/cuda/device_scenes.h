@@ -19,6 +19,7 @@ struct sw_scene {
     uint32_t below[SW_SCENE_INPUTS];  /* of whole numbers; 0: floats in -1..1 */
     bool knobs; /* the optimizer's numbers and the rate of dropout change in each step */
     uint64_t state_bits; /* of the optimizer; 0: float32 */
+    sw_update_time update;
 };
 extern const sw_scene sw_scenes[];
 extern const int sw_n_scenes;

@@ -38,10 +38,13 @@ static sw_status open_side(void)
     chosen = &queue;
     SW_TRY(device->api->use(device->card));
     SW_TRY(device->api->queue_create(device->card, &queue, true, 0));
-    SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters)));
+    const size_t tickets = SW_CUDA_TICKETS * sizeof(uint32_t); /* after the counters */
+    SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters) + tickets));
     queue.counters = counters;
     own = queue;
     own.blas = NULL;
+    queue.tickets = (uint32_t *)((sw_cuda_counters *)counters + 1);
+    SW_TRY(device->api->fill(&queue, queue.tickets, 0, tickets));
     return SW_OK;
 }
 

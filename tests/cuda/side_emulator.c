@@ -6,7 +6,8 @@
 #include "runtime/stepwell.h"
 
 static sw_cuda_counters counters;
-static const sw_cuda_queue queue = {.counters = &counters};
+static uint32_t tickets[SW_CUDA_TICKETS];
+static sw_cuda_queue queue = {.counters = &counters, .tickets = tickets};
 
 /* The module's: here are only its kernels. */
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
@@ -26,7 +27,7 @@ const sw_cuda_module *sw_side_module(void)
 const sw_side_way *sw_side_way_at(int i)
 {
     static const sw_side_way ways[] = {{"in order", true, false},
-                                       {"another schedule", false, false},
+                                       {"another schedule, no tickets", false, false},
                                        {"other counters", false, true}};
     return i < 3 ? &ways[i] : NULL;
 }
@@ -35,6 +36,7 @@ void sw_side_choose(int i)
 {
     static const uint64_t schedules[] = {0, 2, 11, 5};
     swi_emu_schedule(schedules[i < 3 ? i : 3]);
+    queue.tickets = i == 1 ? NULL : tickets;
 }
 
 const sw_cuda_queue *sw_side_queue(void)
