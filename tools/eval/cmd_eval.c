@@ -25,8 +25,7 @@ typedef struct {
 /* Observations of a program. */
 typedef struct {
     uint64_t runs;
-    sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
-    size_t peak_bytes;
+    result_bytes bytes;
 } eval_measured;
 
 /* Confusion is counted up to so many classes: 128 MiB. */
@@ -39,9 +38,8 @@ typedef struct {
     eval_measured measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
     uint64_t *counts;          /* (classes, classes); NULL: nothing is counted */
     size_t counts_bytes;
-    double loss;         /* mean over `weight`; not of predict */
-    int64_t right, rows; /* right: of classes */
-    int64_t weight;      /* rows, or tokens of documents that count */
+    int64_t rows;       /* that went through */
+    result_score score; /* of them; not of predict */
     uint64_t warm_runs, allocations, wall_ns;
 } evaluation;
 
@@ -87,10 +85,16 @@ static char *eval_class_name(const evaluation *e, int64_t k, char *to)
     return to;
 }
 
-/* The program that most samples went through. */
-static const eval_measured *eval_main(const evaluation *e)
+static result_measured eval_found(const evaluation *e, job_which which)
 {
-    return &e->measured[job_main(&e->job) - e->job.program - JOB_EVAL];
+    const eval_measured *m = &e->measured[which - JOB_EVAL];
+    return (result_measured){m->runs > 0 ? m->bytes.phase : NULL, m->bytes.peak_bytes, "arena"};
+}
+
+/* The program that most samples went through. */
+static result_measured eval_main(const evaluation *e)
+{
+    return eval_found(e, (job_which)(job_main(&e->job) - e->job.program));
 }
 
 static sw_status make_ready(evaluation *e)
@@ -153,13 +157,7 @@ static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, voi
     SW_TRY(sw_last_run(e->job.exec, &info));
     eval_measured *m = &e->measured[which - JOB_EVAL];
     m->runs++;
-    for (int i = 0; i < SW_PHASES; i++) {
-        if (info.phase[i].peak_bytes > m->phase[i].peak_bytes)
-            m->phase[i].peak_bytes = info.phase[i].peak_bytes;
-        m->phase[i].end_bytes = info.phase[i].end_bytes;
-    }
-    if (info.peak_bytes > m->peak_bytes)
-        m->peak_bytes = info.peak_bytes;
+    result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
     e->warm_runs += info.warm != 0;
     if (info.warm != 0)
         e->allocations += info.allocations;
@@ -400,43 +398,25 @@ static void eval_print_text(const evaluation *e)
     if (*e->job.normal.text != '\0')
         printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);
     putchar('\n');
-    const job_program *main = job_main(&e->job);
-    const eval_measured *m = eval_main(e);
-    const bool immediate = e->job.opts->immediate;
-    char found[96], text[256];
-    result_print_phases(immediate ? NULL : main->plan.phase, m->phase);
-    if (m->peak_bytes == main->plan.peak_bytes &&
-        (immediate || result_phases_equal(main->plan.phase, m->phase)))
-        snprintf(found, sizeof found, "the same measured by arena%s",
-                 immediate ? "" : ", in every phase");
-    else
-        snprintf(found, sizeof found, "%s measured by arena", cli_digits(m->peak_bytes).text);
-    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
-             found);
-    printf("\npeak    ");
-    cli_wrap(stdout, 8, 8, text);
-    printf("model   %s\n", result_both(main->plan.model_bytes).text);
-    printf("%s   %s\n", immediate ? "bump " : "arena",
-           result_both(main->plan.arena_bytes).text);
-    printf("data    %s\n", result_both(main->plan.data_bytes).text);
-    printf("total   %s\n", result_both(job_total_bytes(&e->job)).text);
-    result_print_device("card    ", e->job.exec);
+    const result_measured found = eval_main(e);
+    result_print_memory(&e->job, &found);
     printf("\n%s samples in %s", cli_digits((uint64_t)e->rows).text, cli_ns(e->wall_ns).text);
     if (e->warm_runs > 0)
         printf("; %s allocation%s after warm-up", cli_digits(e->allocations).text,
                e->allocations == 1 ? "" : "s");
     putchar('\n');
-    printf("\nloss        %.4f\n", e->loss);
+    printf("\nloss        %.4f\n", e->score.loss);
     if (e->job.net.task == TOOL_DOCUMENTS)
-        printf("tokens      %s that count\n", cli_digits((uint64_t)e->weight).text);
+        printf("tokens      %s that count\n", cli_digits((uint64_t)e->score.weight).text);
     if (eval_is_language(e)) {
-        printf("perplexity  %.4f\n", exp(e->loss));
-        printf("bits        %.4f for each token\n", e->loss / log(2.0));
+        printf("perplexity  %.4f\n", exp(e->score.loss));
+        printf("bits        %.4f for each token\n", e->score.loss / log(2.0));
     } else if (eval_has_classes(e)) {
-        printf("accuracy    %.2f %% (%s of %s)\n", 100.0 * (double)e->right / (double)e->rows,
-               cli_digits((uint64_t)e->right).text, cli_digits((uint64_t)e->rows).text);
+        printf("accuracy    %.2f %% (%s of %s)\n",
+               100.0 * (double)e->score.right / (double)e->rows,
+               cli_digits((uint64_t)e->score.right).text, cli_digits((uint64_t)e->rows).text);
     } else {
-        printf("rmse        %.4f\n", sqrt(e->loss));
+        printf("rmse        %.4f\n", sqrt(e->score.loss));
     }
     if (e->counts == NULL)
         return;
@@ -491,30 +471,15 @@ static void put_classes(sw_json *json, const evaluation *e)
     sw_json_end(json);
 }
 
-static void put_measured(sw_json *json, const eval_measured *m)
-{
-    if (m->runs > 0)
-        result_put_phases(json, "measured", m->phase);
-    else
-        sw_json_put_null(json, "measured");
-}
-
 static void put_programs(sw_json *json, const evaluation *e)
 {
     sw_json_open(json, "programs", '[');
-    for (int i = 0; i < 2; i++) {
-        const job_program *p = &e->job.program[JOB_EVAL + i];
-        const eval_measured *m = &e->measured[i];
-        if (p->batch == 0)
+    for (job_which i = JOB_EVAL; i <= JOB_EVAL_LAST; i++) {
+        const result_measured found = eval_found(e, i);
+        if (e->job.program[i].batch == 0)
             continue;
-        sw_json_begin(json, '{');
-        SW_JSON_PUT(json, p, name, batch);
-        sw_json_put_u64(json, "runs", m->runs);
-        result_put_predicted(json, &e->job, p);
-        put_measured(json, m);
-        sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-        sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
-        sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+        result_put_program(json, &e->job, &e->job.program[i], e->measured[i - JOB_EVAL].runs,
+                           &found);
         sw_json_end(json);
     }
     sw_json_end(json);
@@ -523,7 +488,7 @@ static void put_programs(sw_json *json, const evaluation *e)
 static void eval_put_json(sw_json *json, evaluation *e)
 {
     const job_program *main = job_main(&e->job);
-    const eval_measured *m = eval_main(e);
+    const result_measured found = eval_main(e);
     sw_json_begin(json, '{');
     const job_opts *o = e->job.opts;
     SW_JSON_PUT(json, o, model, device);
@@ -536,23 +501,22 @@ static void eval_put_json(sw_json *json, evaluation *e)
     sw_json_put_i64(json, "samples", e->rows);
     sw_json_put_i64(json, "threads", o->threads);
     SW_JSON_PUT(json, o, precision, bf16_order);
-    sw_json_put_f64(json, "loss", e->loss);
+    sw_json_put_f64(json, "loss", e->score.loss);
     if (e->job.net.task == TOOL_DOCUMENTS)
-        sw_json_put_i64(json, "tokens", e->weight);
+        sw_json_put_i64(json, "tokens", e->score.weight);
     if (eval_is_language(e)) {
-        sw_json_put_f64(json, "perplexity", exp(e->loss));
-        sw_json_put_f64(json, "bits_per_token", e->loss / log(2.0));
+        sw_json_put_f64(json, "perplexity", exp(e->score.loss));
+        sw_json_put_f64(json, "bits_per_token", e->score.loss / log(2.0));
     } else if (eval_has_classes(e)) {
-        sw_json_put_f64(json, "accuracy", (double)e->right / (double)e->rows);
+        sw_json_put_f64(json, "accuracy", (double)e->score.right / (double)e->rows);
         put_classes(json, e);
     } else {
-        sw_json_put_f64(json, "rmse", sqrt(e->loss));
+        sw_json_put_f64(json, "rmse", sqrt(e->score.loss));
     }
-    result_put_predicted(json, &e->job, main);
-    put_measured(json, m);
+    result_put_both(json, &e->job, main, &found);
     sw_json_put_string(json, "measured_by", "arena");
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
-    sw_json_put_u64(json, "measured_peak_bytes", m->peak_bytes);
+    sw_json_put_u64(json, "measured_peak_bytes", found.peak_bytes);
     result_put_totals(json, &e->job, &main->plan);
     sw_json_put_known(json, "allocations_after_warmup", e->warm_runs > 0, e->allocations);
     sw_json_put_u64(json, "wall_ns", e->wall_ns);
@@ -583,10 +547,10 @@ static void eval_put_csv(eval_out *out, const evaluation *e)
                    classes    ? "accuracy"
                    : language ? "perplexity"
                               : "rmse",
-                   e->rows, e->loss,
-                   classes    ? (double)e->right / (double)e->rows
-                   : language ? exp(e->loss)
-                              : sqrt(e->loss));
+                   e->rows, e->score.loss,
+                   classes    ? (double)e->score.right / (double)e->rows
+                   : language ? exp(e->score.loss)
+                              : sqrt(e->score.loss));
         return;
     }
     eval_print(out, "class,name,support,predicted,right,precision,recall,f1");
@@ -1025,12 +989,8 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     if (eval_has_classes(e))
         SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
     /* As `train` weighs its batches, so that both say the same loss to the bit. */
-    const int64_t weight = job_weight(&e->job, inputs);
-    e->loss = e->rows == 0 ? loss
-                           : (e->loss * (double)e->weight + loss * (double)weight) /
-                                 (double)(e->weight + weight);
-    e->weight += weight;
-    e->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
+    result_score_add(&e->score, loss, llround(accuracy * (double)rows), /* whole again */
+                     rows, job_weight(&e->job, inputs));
     if (e->counts == NULL)
         return SW_OK;
     return sw_confusion_add(e->counts, scores->shape.dim[1], scores, &inputs[1]);

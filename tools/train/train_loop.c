@@ -190,31 +190,14 @@ static void look_at_loss(train *t, double loss, uint64_t step)
         t->now.diverged = step;
 }
 
-/* One batch has the loss that its run said, to the bit. */
-void train_score_add(train_score *to, double loss, int64_t right, int64_t rows, int64_t weight)
-{
-    to->loss = to->rows == 0 ? loss
-                             : (to->loss * (double)to->weight + loss * (double)weight) /
-                                   (double)(to->weight + weight);
-    to->right += right;
-    to->rows += rows;
-    to->weight += weight;
-}
-
 /* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
 static sw_status read_run(train *t, int ago, const train_flight *f)
 {
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_run_past(t->job.exec, ago, &info));
+    train_measured *m = &t->measured[f->which];
     if (!info.replayed) {
-        train_measured *m = &t->measured[f->which];
-        for (int i = 0; i < SW_PHASES; i++) {
-            if (info.phase[i].peak_bytes > m->phase[i].peak_bytes)
-                m->phase[i].peak_bytes = info.phase[i].peak_bytes;
-            m->phase[i].end_bytes = info.phase[i].end_bytes;
-        }
-        if (info.peak_bytes > m->peak_bytes)
-            m->peak_bytes = info.peak_bytes;
+        result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
         if (info.bump_bytes > m->bump_bytes)
             m->bump_bytes = info.bump_bytes;
     }
@@ -223,28 +206,18 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
         t->allocations += info.allocations;
     if (f->step != NULL) {
         /* A replay on a device is as the first run was. */
-        const train_measured *m = &t->measured[f->which];
-        const sw_phase_info *phase = info.replayed ? m->phase : info.phase;
-        const size_t peak = info.replayed ? m->peak_bytes : info.peak_bytes;
-        for (int i = 0; i < SW_PHASES; i++) {
-            if (phase[i].peak_bytes > f->step->bytes.phase[i].peak_bytes)
-                f->step->bytes.phase[i].peak_bytes = phase[i].peak_bytes;
-            f->step->bytes.phase[i].end_bytes = phase[i].end_bytes;
-        }
-        if (peak > f->step->bytes.peak_bytes)
-            f->step->bytes.peak_bytes = peak;
-    }
-    if (f->step != NULL)
+        result_bytes_add(&f->step->bytes, info.replayed ? m->bytes.phase : info.phase,
+                         info.replayed ? m->bytes.peak_bytes : info.peak_bytes);
         f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
-    /* Weighted, so that a smaller batch counts as what it is. */
+    }
     double loss, accuracy = 0.0;
-    train_score *to = f->score;
+    result_score *to = f->score;
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
     if (train_has_classes(t))
         SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
     const int64_t right =
         llround(accuracy * (double)f->rows); /* a share of rows: whole again */
-    train_score_add(to, loss, right, f->rows, f->weight);
+    result_score_add(to, loss, right, f->rows, f->weight);
     if (t->job.ranks != NULL && f->step != NULL)
         train_ranks_keep(t, f->micro, loss, right);
     return SW_OK;
@@ -285,7 +258,7 @@ static sw_status run_zeroth(train *t, const sw_run_args *args, const train_fligh
 /* Run one batch, the micro-th of its step, for `score`; the first of each program is its
  * warm-up and is the one that is witnessed. */
 static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
-                     train_score *score, train_step *step)
+                     result_score *score, train_step *step)
 {
     train_measured *m = &t->measured[which];
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
@@ -351,7 +324,7 @@ static void say_validation(const train *t)
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
-    const train_score average = train_epoch_average(t);
+    const result_score average = train_epoch_average(t);
     fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1,
             t->now.step, train_loss(average.loss).text);
     if (average.rows > 0)
@@ -367,18 +340,18 @@ static void say_validation(const train *t)
 
 static sw_status validate(train *t)
 {
-    train_score score;
+    result_score score;
     const uint64_t start = cli_clock_ns();
     /* All of the test set; rows is less where that was interrupted. */
-    train_score *out = &score;
-    *out = (train_score){0};
+    result_score *out = &score;
+    *out = (result_score){0};
     SW_TRY(job_ranks_share_model(t->job.ranks, t->job.net.model, true));
     SW_TRY(sw_loader_epoch(t->test_loader, 0));
     const bool ranks = t->job.ranks != NULL;
     while (!train_interrupted(t) && out->rows < t->job.test.n) {
         const sw_array *inputs;
         int n_inputs;
-        train_score own = {0}; /* of a batch, of which each rank has one */
+        result_score own = {0}; /* of a batch, of which each rank has one */
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
         if (n_inputs == 0 && !ranks)
             break;
@@ -585,9 +558,9 @@ static bool validation_is_due(const train *t)
            !t->now.evaluated;
 }
 
-train_score train_epoch_average(const train *t)
+result_score train_epoch_average(const train *t)
 {
-    return (train_score){
+    return (result_score){
         .loss = t->now.epoch_loss, .right = t->now.epoch_right, .rows = t->now.epoch_rows};
 }
 
