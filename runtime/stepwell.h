@@ -49,8 +49,7 @@
  *
  *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2);
  *     sw_exec_opts opts = {}; opts.size = sizeof opts; opts.threads = 2; */
-#ifndef STEPWELL_H
-#define STEPWELL_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "kernels/launch.h"
@@ -82,5 +81,4 @@ extern "C" {
 
 #ifdef __cplusplus
 }
-#endif
 #endif

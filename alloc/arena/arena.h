@@ -5,8 +5,7 @@
  *   place  ranges at offsets that a plan has chosen: planned runs
  * reset() is O(1), grows the generation, and gives everything back. An arena belongs to one
  * thread at a time; a budget may be shared by any number of threads. */
-#ifndef SW_ARENA_H
-#define SW_ARENA_H
+#pragma once
 
 #include "alloc/base/address_map.h"
 #include "alloc/base/base.h"
@@ -84,5 +83,3 @@ size_t sw_arena_height(const sw_arena *arena);     /* promised by sw_arena_grow 
 uint32_t sw_arena_generation(const sw_arena *arena);
 sw_store *sw_arena_store(const sw_arena *arena);
 sw_budget *sw_arena_budget(const sw_arena *arena); /* NULL: none */
-
-#endif

@@ -1,7 +1,6 @@
 /* Facts stated by arenas. A listener is called when the arena is consistent again, on the
  * calling thread; it may not call an arena and cannot fail. */
-#ifndef SW_OBSERVER_H
-#define SW_OBSERVER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ typedef struct {
     void (*event)(void *context, const sw_event *event); /* NULL: no observer */
     void *context;
 } sw_observer;
-
-#endif

@@ -1,8 +1,7 @@
 /* Where the live blocks of the heap were taken: which line of the source holds how much.
  * Off until it is switched on. While it is off a block costs nothing; no block has a header.
  * Blocks that were taken before are not counted. Thread-safe. */
-#ifndef SW_ALLOCATION_SITES_H
-#define SW_ALLOCATION_SITES_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -26,5 +25,3 @@ uint64_t sw_sites_lost(void);
 
 /* For the table of mem.h: a block is there; a block goes, still owned by the caller. */
 bool swi_sites_on(void);
-
-#endif

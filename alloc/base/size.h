@@ -1,7 +1,6 @@
 /* The one place where sizes are multiplied, added and rounded up. Every function returns 0 and
  * leaves *out alone when the exact result does not fit. */
-#ifndef SW_SIZE_H
-#define SW_SIZE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -80,5 +79,3 @@ static inline bool sw_size_elements(const int64_t *dims, int n_dims, int64_t *ou
     *out = zero ? 0 : n;
     return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Trees of values: dicts, lists, texts and numbers from a pickle or from JSON, in bounded
  * memory. */
-#ifndef STEPWELL_VALUES_H
-#define STEPWELL_VALUES_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "alloc/base/gzip.h"
@@ -130,5 +129,3 @@ SW_MUST_USE sw_status pickle_read(value_tree *t, byte_reader *r, value *out);
  */
 SW_MUST_USE sw_status value_tree_read(value_tree *t, const char *path, uint64_t *bytes,
                                       value *out);
-
-#endif

@@ -2,8 +2,7 @@
  * a ring that is taken once. An event costs a store and no clock; edges read the clock. A full
  * ring counts what it drops, from then on until it is emptied, so that what it holds is whole
  * from the front. One thread writes; the same thread empties it, between runs. */
-#ifndef SW_RECORD_H
-#define SW_RECORD_H
+#pragma once
 
 #include "alloc/arena/observer.h"
 #include "profiler/record/prof.h"
@@ -82,5 +81,3 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
-
-#endif

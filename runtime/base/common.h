@@ -1,6 +1,5 @@
 /* Shared by all folders of runtime/: limits, roles, shapes, the op table, counts, threads. */
-#ifndef SW_RUNTIME_COMMON_H
-#define SW_RUNTIME_COMMON_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "kernels/attrs.h"
@@ -180,5 +179,3 @@ void swi_pool_wake(sw_pool *pool);
 /* Floating-point policy of compute threads: denormals are zero. Returns the old word. */
 uint32_t swi_fp_enter(void);
 void swi_fp_leave(uint32_t old);
-
-#endif

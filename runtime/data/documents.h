@@ -1,7 +1,6 @@
 /* Documents of ids with the labels that count, packed into rows: what trainings of language
  * models on answers read. A reader of texts adds its documents; `ids:FILE` reads ids. */
-#ifndef SW_DOCUMENTS_H
-#define SW_DOCUMENTS_H
+#pragma once
 
 #include "profiler/record/json_read.h"
 #include "runtime/stepwell.h"
@@ -58,5 +57,3 @@ SW_MUST_USE sw_status swi_documents_both(sw_dataset **train, sw_dataset **test,
 
 /* Of packed documents; context 0 for other data sets. */
 swi_documents_info swi_dataset_documents(const sw_dataset *dataset);
-
-#endif

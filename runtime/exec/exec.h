@@ -1,7 +1,6 @@
 /* Execs: keys and programs, the step arena, what a run leaves. A run binds the segments of a
  * program; immediate mode uses the same trace and executes each node as it is appended. */
-#ifndef SW_EXEC_H
-#define SW_EXEC_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
@@ -191,5 +190,3 @@ typedef struct {
 sw_status swi_program_execute(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated);
-
-#endif

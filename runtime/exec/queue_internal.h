@@ -1,6 +1,5 @@
 /* Between the files of runtime/exec/queue*.c. */
-#ifndef SW_QUEUE_INTERNAL_H
-#define SW_QUEUE_INTERNAL_H
+#pragma once
 
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
@@ -128,5 +127,3 @@ sw_status swi_phase_events_reserve(const swi_queue *queue, swi_phase_events *pha
 sw_status swi_queue_record_phase(swi_queue *queue, int phase);
 uint32_t swi_phase_events_of(const swi_program *program);
 void swi_phase_events_free(const swi_queue *queue, swi_phase_events *phase_events);
-
-#endif

@@ -1,6 +1,5 @@
 /* Between the files that run programs: arguments, ownership, immediate mode, budgets. */
-#ifndef SW_RUN_INTERNAL_H
-#define SW_RUN_INTERNAL_H
+#pragma once
 
 #include "runtime/exec/exec.h"
 
@@ -67,5 +66,3 @@ sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 /* The refusal that people read: the least budget, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
-
-#endif

@@ -1,7 +1,6 @@
 /* Traces: what a step function leaves while it runs (struct sw_ctx): nodes, values,
  * storages. */
-#ifndef SW_TRACE_H
-#define SW_TRACE_H
+#pragma once
 
 #include "runtime/device/device.h"
 #include "runtime/model/noise_mode.h"
@@ -293,5 +292,3 @@ sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, 
 /* In a run with noise on parameters: what takes the place of this op; *done false: nothing. */
 sw_status swi_noise_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
                           const void *attrs, uint32_t *outs, bool *done);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shared by the files of the ops. A new op is one file here, its kernel, and one line in
  * ops.def. */
-#ifndef SW_OPS_H
-#define SW_OPS_H
+#pragma once
 
 #include "alloc/base/size.h"
 #include "kernels/dense.h"
@@ -214,5 +213,3 @@ sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n);
  * positions of x dx| (Molchanov et al. 2017). x: (batch, channels, ...). It costs what backward
  * makes of it, and keeps x. */
 sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate);
-
-#endif

@@ -1,6 +1,5 @@
 /* Between the files that make a program of a trace. */
-#ifndef SW_PROGRAM_INTERNAL_H
-#define SW_PROGRAM_INTERNAL_H
+#pragma once
 
 #include "runtime/ops/tile.h"
 #include "runtime/plan/program.h"
@@ -65,5 +64,3 @@ SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_e
  * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
  * others. Small gradients stay whole. */
 SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
-
-#endif

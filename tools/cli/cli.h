@@ -1,8 +1,7 @@
 /* Shared by the commands of `stepwell`: options, sizes, printing, exit codes, the interrupt
  * flag. Nothing here runs before main asks for it, so that `stepwell --version` only starts and
  * prints. */
-#ifndef STEPWELL_CLI_H
-#define STEPWELL_CLI_H
+#pragma once
 
 #include "profiler/inspect/writer.h"
 #include "runtime/stepwell.h"
@@ -242,5 +241,3 @@ int tool_sample(int argc, char **argv);
 int tool_tokens(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
-
-#endif

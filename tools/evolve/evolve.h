@@ -3,8 +3,7 @@
  *
  * The training part of the data is split: candidates are trained with one part, fitness is
  * measured with the other. The test part is for the best net alone, once the search is over. */
-#ifndef STEPWELL_EVOLVE_H
-#define STEPWELL_EVOLVE_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
@@ -151,5 +150,3 @@ static inline bool evolve_is_first(const evolve *e)
 int evolve_print(evolve *e, int status);
 
 SW_MUST_USE sw_status evolve_report_save(const evolve *e);
-
-#endif

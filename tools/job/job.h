@@ -1,6 +1,5 @@
 /* Shared by `train` and `plan`: the options of a training job, its exec, model and programs. */
-#ifndef STEPWELL_JOB_H
-#define STEPWELL_JOB_H
+#pragma once
 
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
@@ -319,5 +318,3 @@ const char *tool_schedule_help(void);
 unsigned tool_schedule_takes(const char *name);
 /* "step or exponential": the schedules that take it. */
 const char *tool_schedule_takers(unsigned what);
-
-#endif

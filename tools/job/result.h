@@ -1,6 +1,5 @@
 /* How `train` and `plan` show phases and totals: to the byte in JSON, and for people. */
-#ifndef STEPWELL_RESULT_H
-#define STEPWELL_RESULT_H
+#pragma once
 
 #include "profiler/record/json.h"
 #include "tools/job/job.h"
@@ -138,5 +137,3 @@ void breakdown_put(sw_json *json, sw_exec *exec, const sw_run_args *args);
 void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured);
 /* A table of the roles in the plan of a program. */
 SW_MUST_USE sw_status breakdown_print(sw_exec *exec, const sw_run_args *args);
-
-#endif

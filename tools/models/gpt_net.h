@@ -1,7 +1,6 @@
 /* A decoder-only transformer on the public header: what the model `gpt`, `stepwell sample` and
  * tests share. */
-#ifndef STEPWELL_GPT_NET_H
-#define STEPWELL_GPT_NET_H
+#pragma once
 
 #include "runtime/stepwell.h"
 
@@ -41,5 +40,3 @@ sw_value gpt_net_documents_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, s
                                 sw_value positions, sw_value first);
 /* (batch * n, vocabulary) */
 sw_value gpt_net_logits(sw_ctx *ctx, const gpt_net *net, sw_value ids);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by the files of `stepwell plan`. */
-#ifndef STEPWELL_PLAN_H
-#define STEPWELL_PLAN_H
+#pragma once
 
 #include "tools/plan/plan_search.h"
 #include "tools/job/result.h"
@@ -129,5 +128,3 @@ int plan_peak_tell(const plan_opts *opts, job *j, sw_json *json);
  * or an exit status. */
 int plan_svg_write(job *j, const char *path);
 int plan_svg_curve(const plan_trade *trade, const char *path);
-
-#endif

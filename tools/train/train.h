@@ -1,6 +1,5 @@
 /* Between the files of `stepwell train`: its options, its state, its result. */
-#ifndef STEPWELL_TRAIN_H
-#define STEPWELL_TRAIN_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/inspect/tfevents.h"
@@ -233,5 +232,3 @@ result_score train_epoch_average(const train *t);
 cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */
 int train_print(train *t, int status);
-
-#endif

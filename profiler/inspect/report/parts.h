@@ -1,6 +1,5 @@
 /* Groups of the values of a program, and lines of two numbers. */
-#ifndef STEPWELL_PARTS_H
-#define STEPWELL_PARTS_H
+#pragma once
 
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline.h"
@@ -121,5 +120,3 @@ bool compare_is_unknown(const compare_line *l); /* of A or of B */
 void report_print_difference(const comparison *c, const report_style *style);
 SW_MUST_USE sw_status report_difference_json(const comparison *c, const report_tail *more,
                                              const report_style *style);
-
-#endif

@@ -3,8 +3,7 @@
  * report_read goes through the file once, line by line, and keeps the programs in a timeline,
  * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
  * at its peak. Text from the file is cleaned of control characters when it is taken in. */
-#ifndef STEPWELL_REPORT_H
-#define STEPWELL_REPORT_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
@@ -389,5 +388,3 @@ extern const char *const report_by_words[];
 /* Print the program that holds the peak. `more`: of JSON; NULL when there is none. */
 SW_MUST_USE sw_status report_print_by(const report *r, const char *word, by_format format,
                                       const report_style *style, const report_tail *more);
-
-#endif

@@ -4,8 +4,7 @@
  * of members with one member, whose range lies in the budget; between two trainings it rests:
  * the bytes of its range are in a file of the run's folder, or in a block that the budget pays
  * for. Its bytes are known, and accepted, before it is trained. */
-#ifndef SW_EVOLUTION_H
-#define SW_EVOLUTION_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
@@ -249,5 +248,3 @@ void swi_rest_drop(sw_evolution *e, swi_one *one);
 /* Damage that ends nothing: for sw_last_note. */
 void swi_evolution_note(sw_evolution *e, const char *why);
 void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
-
-#endif
