@@ -1,5 +1,4 @@
 /* The report as one HTML page: html/README.md has the format of its data. */
-#include "alloc/base/mem.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/sink_html.h"
 #include "profiler/record/json.h"

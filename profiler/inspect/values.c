@@ -5,7 +5,6 @@
 #include "alloc/base/size.h"
 #include "profiler/inspect/values.h"
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define DEFLATE_MOST 1032 /* bytes of one */

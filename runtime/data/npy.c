@@ -1,6 +1,5 @@
 /* Arrays of NumPy: two .npy files, "INPUTS.npy,TARGETS.npy", or those of an archive. */
 #include "alloc/base/size.h"
-#include "kernels/rng.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"

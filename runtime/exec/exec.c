@@ -7,7 +7,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/message.h"
 #include "alloc/base/poison.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/structs.h"

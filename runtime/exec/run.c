@@ -5,7 +5,6 @@
  * the phase changes. */
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/base/structs.h"

@@ -1,6 +1,5 @@
 /* concat, sums over axes and their adjoint expand. */
 #include "alloc/base/size.h"
-#include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
 #include <string.h>

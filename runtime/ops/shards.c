@@ -10,7 +10,6 @@
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tile.h"
 #include "runtime/transport/ranks.h"
-#include <math.h>
 #include <string.h>
 
 int swi_partial_sums(int shards)

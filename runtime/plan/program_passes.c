@@ -5,7 +5,6 @@
 #include "alloc/base/size.h"
 #include "alloc/placement/placement.h"
 #include "runtime/device/pieces.h"
-#include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>

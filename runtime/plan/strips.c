@@ -7,7 +7,6 @@
  * what stands between and is not of the group. */
 #include "alloc/base/size.h"
 #include "runtime/graph/trace.h"
-#include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Spaces of hyper-parameters: what each may be, draws of it, and whether a value is within. */
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "runtime/base/owner.h"
 #include "runtime/population/pbt_internal.h"
 #include <locale.h>
 #include <math.h>

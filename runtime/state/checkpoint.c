@@ -7,7 +7,6 @@
 #include "profiler/record/json.h"
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
 #include "runtime/state/tensor_file.h"
 #include <inttypes.h>

@@ -1,5 +1,4 @@
 /* Loading: which generation, what it has, and models and loaders that go on from it. */
-#include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "runtime/state/checkpoint_internal.h"

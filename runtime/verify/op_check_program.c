@@ -8,8 +8,6 @@
  * not written, leaves a part unwritten or writes past its scratch is seen, wherever the plan
  * happened to put things. */
 #include "runtime/exec/run_internal.h"
-#include "runtime/observe/observe.h"
-#include "runtime/ops/ops.h"
 #include "runtime/verify/op_check.h"
 #include <stdio.h>
 #include <string.h>

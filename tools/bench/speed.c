@@ -6,7 +6,6 @@
  * Ops of one kernel and the same shapes are one row. An op's time is its least of all steps, by
  * the clock between ops. */
 #include "alloc/base/mem.h"
-#include "kernels/tile_launch.h"
 #include "runtime/base/op_traits.h"
 #include "runtime/exec/exec.h"
 #include "tools/bench/peaks.h"

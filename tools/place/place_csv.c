@@ -2,7 +2,6 @@
  * copied but numbers. */
 #include "alloc/base/mem.h"
 #include "alloc/base/message.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "tools/place/place_csv.h"
 #include <stdarg.h>

@@ -28,7 +28,6 @@
  *
  * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes of
  * one image): the search begins there. */
-#include "runtime/ops/ops.h"
 #include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include <string.h>

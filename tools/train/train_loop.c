@@ -3,7 +3,6 @@
  * metrics of a run are read when the next one has begun, and a step is reported then. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/data/documents.h"
 #include "runtime/data/loader.h"
 #include "tools/train/train.h"
 #include <inttypes.h>

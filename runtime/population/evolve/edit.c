@@ -7,7 +7,6 @@
  * copy, which takes the genome's place where it is valid. */
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -5,7 +5,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/mutate.h"
-#include "runtime/population/evolve/search_space.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

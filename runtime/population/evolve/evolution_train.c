@@ -1,7 +1,6 @@
 /* Those in training: brought into memory, trained by turns, evaluated. A call takes them in
  * turn, as many steps of each as its operations say and not as clocks do: what a candidate's
  * sums are made of depends on nothing but the candidate. */
-#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/member_pool.h"
