@@ -1,6 +1,7 @@
 /* Instruction sets, chosen at run time. Each family of kernels is compiled once per instruction
  * set (cpu/isa) and offers one table of functions for each. */
-#pragma once
+#ifndef SW_DISPATCH_H
+#define SW_DISPATCH_H
 
 #include "kernels/axes.h"
 #include "kernels/binary.h"
@@ -37,3 +38,5 @@ const sw_pointwise_kernels *sw_pointwise(sw_isa isa);
 const sw_axes_kernels *sw_axes(sw_isa isa);
 const sw_noise_kernels *sw_noise(sw_isa isa);
 const sw_binary_kernels *sw_binary(sw_isa isa);
+
+#endif

@@ -4,7 +4,8 @@
  *
  * Sums go in sixteen lanes and then in lane order, or in float64 one after the other: one order
  * for every number of threads. */
-#pragma once
+#ifndef SW_POINTWISE_H
+#define SW_POINTWISE_H
 
 #include "kernels/ids.h"
 #include "kernels/optim.h"
@@ -163,3 +164,5 @@ static inline int64_t sw_pointwise_parts(int64_t n)
 {
     return (n + 16383) / 16384; /* parts of kernels/cpu/isa/element_loops.h */
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* Shared by the kernels of noise of one instruction set. */
-#pragma once
+#ifndef SW_NOISE_INTERNAL_H
+#define SW_NOISE_INTERNAL_H
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/noise_kernels.h"
@@ -77,3 +78,5 @@ bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, i
 
 /* to[i] = sw_bijection_at(b, i), i < b->n; room for b->n. */
 void swi_noise_permutation(uint32_t *to, const sw_bijection *b);
+
+#endif

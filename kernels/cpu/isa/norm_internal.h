@@ -1,6 +1,7 @@
 /* Sixteen lanes, whatever the width of a vector: sums and maps over runs of floats, of which
  * element i lies in lane i % 16. */
-#pragma once
+#ifndef SW_NORM_INTERNAL_H
+#define SW_NORM_INTERNAL_H
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/norm.h"
@@ -292,3 +293,5 @@ SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const floa
         l_put(dx + i, n - i, r);
     }
 }
+
+#endif
