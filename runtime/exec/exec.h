@@ -52,10 +52,6 @@ typedef struct {
     uint64_t n; /* runs that began */
 } swi_history;
 
-/* Room for n metrics in all of them, so that later runs take no memory. */
-sw_status swi_history_reserve(swi_history *history, uint32_t n);
-/* A run begins: nothing of it is there yet. */
-swi_history_run *swi_history_begin(swi_history *history);
 /* That of `ago` runs ago; NULL: there was none. */
 swi_history_run *swi_history_at(swi_history *history, int ago);
 /* The value of a metric of this run; NULL: it has no such metric. */

@@ -19,7 +19,8 @@ static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *upd
 
 /* ---- metrics and figures of the last runs ------------------------------------------------ */
 
-sw_status swi_history_reserve(swi_history *history, uint32_t n)
+/* Room for n metrics in all of them, so that later runs take no memory. */
+static sw_status swi_history_reserve(swi_history *history, uint32_t n)
 {
     SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
     if (n <= history->cap)
@@ -41,7 +42,8 @@ sw_status swi_history_reserve(swi_history *history, uint32_t n)
     return SW_OK;
 }
 
-swi_history_run *swi_history_begin(swi_history *history)
+/* A run begins: nothing of it is there yet. */
+static swi_history_run *swi_history_begin(swi_history *history)
 {
     swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
     SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
@@ -52,7 +54,8 @@ swi_history_run *swi_history_begin(swi_history *history)
     return run;
 }
 
-void swi_history_name(swi_history_run *run, const swi_trace *t)
+/* The names of a trace's metrics; swi_history_reserve was asked before. */
+static void swi_history_name(swi_history_run *run, const swi_trace *t)
 {
     run->n = t->n_metrics;
     SW_ASSERT(run->n == 0 || run->metrics != NULL);

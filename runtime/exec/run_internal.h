@@ -22,9 +22,6 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 void swi_exec_set_last(sw_exec *exec, swi_frame *frame);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
 
-/* The names of a trace's metrics; swi_history_reserve was asked before. */
-void swi_history_name(swi_history_run *run, const swi_trace *t);
-
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. On a device inputs are
  * where its queue has them. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);

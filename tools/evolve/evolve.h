@@ -100,8 +100,6 @@ const char *evolve_path(const evolve *e, const char *name);
 int evolve_files_check(const evolve *e);
 /* An empty folder that was made goes. */
 void evolve_files_close(evolve *e);
-/* All candidates as they are now. */
-SW_MUST_USE sw_status evolve_look(evolve *e);
 evolve_total evolve_sums(const evolve *e);
 /* best.json, best.safetensors, best.dot. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);

@@ -30,8 +30,6 @@ SW_MUST_USE sw_status gpt_shape_check(const gpt_shape *shape);
 /* Register the parameters, initialised as GPT-2: normal with deviation 0.02, divided by the
  * root of 2 * layers where a layer writes to the residual stream. */
 void gpt_net_declare(gpt_net *net, sw_model *model, const gpt_shape *shape);
-/* ids (batch, n), n at most the context, to what the output layer reads: (batch * n, width). */
-sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids);
 /* The mean cross-entropy of each id's successor in `next`, of the shape of `ids`. */
 sw_value gpt_net_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value next);
 /* The same of documents in rows: positions and first as sw_attention_with has them, I32 of the

@@ -280,7 +280,8 @@ static void put_ranks(sw_json *out, const plan_opts *o, const row *r)
                     (uint64_t)(o->ranks - 1) * r->run.model_bytes);
 }
 
-int plan_methods(const plan_opts *o, job *j)
+/* A row for each method, on standard output. The exit status. */
+static int plan_methods(const plan_opts *o, job *j)
 {
     row rows[METHODS] = {{.fits = false}};
     int status = CLI_GO, fit = 0;

@@ -106,8 +106,6 @@ void plan_trade_print(const plan_trade *trade);
  * where a search is quick. */
 int plan_trade_open(job *j);
 
-/* A row for each method, on standard output. The exit status. */
-int plan_methods(const plan_opts *opts, job *j);
 /* With es: what batches are multiples of; the strategy whose runs have such a batch, in
  * pairs. */
 int64_t plan_es_unit(const plan_opts *opts);

@@ -114,7 +114,6 @@ SW_MUST_USE sw_status compare_step(compare_side *s, const report *r, const repor
 SW_MUST_USE sw_status compare(comparison *c);
 /* The newer side less the other: growth is above 0. */
 int64_t compare_difference(const comparison *c, const compare_line *l);
-bool compare_is_unknown(const compare_line *l); /* of A or of B */
 
 /* The differences, for people and as a JSON object. `more`: NULL when there is none. */
 void report_print_difference(const comparison *c, const report_style *style);

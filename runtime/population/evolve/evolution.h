@@ -153,8 +153,6 @@ sw_candidate swi_one_view(const sw_evolution *e, const swi_one *one);
 /* The seed of its first weights and random ops, and that of the order of its samples. */
 uint64_t swi_one_seed(const sw_evolution *e, const swi_one *one);
 uint64_t swi_one_order(const sw_evolution *e, const swi_one *one);
-/* Price a genome that is not ours to keep; *may: it fits beside the others. */
-sw_status swi_genome_fits(sw_evolution *e, const sw_genome *genome, bool *may);
 /* Do the first ones fit? SW_NOMEM says what they need. */
 sw_status swi_evolution_try(sw_evolution *e, const char *call);
 /* Make the genome of a new candidate, opened and priced: a draw, a child or a second look. */
@@ -172,7 +170,6 @@ size_t swi_rest_room(const sw_evolution *e);
 /* Memory that the budget pays for. */
 sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count);
 void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);
-void swi_evolution_note_peak(sw_evolution *e);
 
 /* ---- training ---------------------------------------------------------------------------- */
 
@@ -247,4 +244,3 @@ sw_status swi_rest_get(const sw_evolution *e, const swi_one *one, unsigned char 
 void swi_rest_drop(sw_evolution *e, swi_one *one);
 /* Damage that ends nothing: for sw_last_note. */
 void swi_evolution_note(sw_evolution *e, const char *why);
-void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);

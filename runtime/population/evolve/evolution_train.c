@@ -158,7 +158,7 @@ static size_t evolution_bytes(const sw_evolution *e)
     return members + e->rest_bytes + e->scratch_bytes;
 }
 
-void swi_evolution_note_peak(sw_evolution *e)
+static void swi_evolution_note_peak(sw_evolution *e)
 {
     e->peak_bytes = larger(e->peak_bytes, evolution_bytes(e));
 }

@@ -85,8 +85,6 @@ SW_MUST_USE sw_status swi_edit_remove(swi_child *c, uint32_t v, uint32_t k,
                                       swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_rewire(swi_child *c, uint32_t v, uint32_t k, uint32_t y,
                                       swi_change_note *note);
-SW_MUST_USE sw_status swi_edit_resize(swi_child *c, uint32_t v, int64_t size,
-                                      swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_number(swi_child *c, uint32_t v, const char *name, double value,
                                       swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_word(swi_child *c, uint32_t v, const char *name,
