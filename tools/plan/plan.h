@@ -56,6 +56,11 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out);
 void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
 void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
 
+/* A job of these options beside another, whose data it has; nothing of it is made. */
+job plan_beside(const job *from, const job_opts *opts, int64_t batch);
+/* job_plan under the budget of the options: *fits, or how much it needs stands in the plan. */
+SW_MUST_USE sw_status plan_program(job *j, job_which which, bool *fits);
+
 /* One value of what is varied, planned under a budget. */
 typedef struct {
     int64_t value;

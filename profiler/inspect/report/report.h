@@ -334,8 +334,7 @@ typedef struct report_host {
 /* Of a record of a type that belongs here, or of a step; the others are passed over. */
 SW_MUST_USE sw_status report_take_host(report *r, const profile_position *p);
 
-/* ---- the report for people and as a JSON object -------------------------------------------
- */
+/* ---- the report for people and as a JSON object ------------------------------------------ */
 
 /* Live bytes, by role and by layer side by side; the tenth layer takes what is left. */
 typedef struct {

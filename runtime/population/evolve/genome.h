@@ -130,8 +130,7 @@ const char *swi_activation_name(int i);
 int swi_activation_find(const char *name);
 bool swi_activation_is_idempotent(int i);
 
-/* ---- draws: by Philox from (seed, stream, number of the draw) ------------------------------
- */
+/* ---- draws: by Philox from (seed, stream, number of the draw) ---------------------------- */
 
 typedef struct {
     uint64_t seed, stream;
