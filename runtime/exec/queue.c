@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event);
-
 /* Results of a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
 
@@ -176,6 +174,16 @@ static sw_status read_times(const swi_queue *q, const swi_run_readback *readback
         info->phase[b->at[i].phase].ns += ns;
     }
     return SW_OK;
+}
+
+static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event)
+{
+    SW_ASSERT(q->device != NULL && event != NULL);
+    bool done = false;
+    sw_status status = q->api->done(event, &done);
+    if (status == SW_OK && !done)
+        status = q->api->wait(event);
+    return swi_queue_fault(q, status);
 }
 
 sw_status swi_queue_await(sw_exec *exec, swi_history_run *run)
@@ -392,16 +400,6 @@ sw_status swi_queue_sync(swi_queue *q)
 {
     SW_TRY(swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->copying)));
     return swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->compute));
-}
-
-static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event)
-{
-    SW_ASSERT(q->device != NULL && event != NULL);
-    bool done = false;
-    sw_status status = q->api->done(event, &done);
-    if (status == SW_OK && !done)
-        status = q->api->wait(event);
-    return swi_queue_fault(q, status);
 }
 
 /* ---- making ------------------------------------------------------------------------------ */

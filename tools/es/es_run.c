@@ -190,7 +190,6 @@ sw_status es_profile_open(es_run *r)
 }
 
 static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
-static void es_policy(sw_ctx *ctx, void *user);
 
 /* ---- es batch ---------------------------------------------------------------------------- */
 
@@ -290,6 +289,13 @@ static size_t sample_at(es_run *r, uint64_t number)
 
 #define TEST_EPISODES ((uint64_t)1 << 63) /* their numbers begin there */
 
+/* The step function: logits of what is seen, as the output "logits". */
+static void es_policy(sw_ctx *ctx, void *user)
+{
+    const tool_net *net = user;
+    sw_output(ctx, "logits", net->kind->forward(ctx, net, sw_input(ctx, 0)));
+}
+
 void es_episodes_describe(es_run *r)
 {
     sw_dataset_info *info = &r->job.train.info;
@@ -301,13 +307,6 @@ void es_episodes_describe(es_run *r)
     r->job.train.n = r->rows;
     r->job.test.n = r->opts.test_episodes;
     r->job.fn = es_policy;
-}
-
-/* The step function: logits of what is seen, as the output "logits". */
-static void es_policy(sw_ctx *ctx, void *user)
-{
-    const tool_net *net = user;
-    sw_output(ctx, "logits", net->kind->forward(ctx, net, sw_input(ctx, 0)));
 }
 
 /* Until the last one is over. */

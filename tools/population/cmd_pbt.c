@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int pop_word(const char *const *words, const char *word);
 static int pop_parse(pop *p, int argc, char **argv);
 
 /* ---- pop hypers -------------------------------------------------------------------------- */
@@ -250,6 +249,14 @@ static int split(pop *p)
     p->part[POP_VALIDATION] = p->independent ? &p->job.test : &p->validation;
     p->part[POP_TEST] = &p->job.test;
     return status;
+}
+
+static int pop_word(const char *const *words, const char *word)
+{
+    int i = 0;
+    while (words[i] != NULL && strcmp(words[i], word) != 0)
+        i++;
+    return i;
 }
 
 static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
@@ -589,14 +596,6 @@ static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
     "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current steps; with "
     "--checkpoint, --resume continues from there.";
-
-static int pop_word(const char *const *words, const char *word)
-{
-    int i = 0;
-    while (words[i] != NULL && strcmp(words[i], word) != 0)
-        i++;
-    return i;
-}
 
 /* Numbers, and options of a job that a population has no use for. */
 static int check(pop_opts *o)
