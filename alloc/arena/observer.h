@@ -7,8 +7,7 @@
 
 typedef enum {
     SW_EVENT_PUSH,    /* bytes taken from the top; offset and bytes of the range */
-    SW_EVENT_REWIND,  /* top moved back to offset; bytes given back */
-    SW_EVENT_RESET,   /* everything given back; generation has grown */
+    SW_EVENT_RESET,   /* everything given back */
     SW_EVENT_PLACE,   /* a planned range becomes live; id is the caller's */
     SW_EVENT_RELEASE, /* a planned range dies */
     SW_EVENT_COMMIT,  /* physical bytes grew; bytes is the new total */
