@@ -1,7 +1,6 @@
 /* Shared by the files of the file table. Messages are "path: reason". */
 #pragma once
 
-#include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include <errno.h>
 

@@ -35,7 +35,7 @@ typedef struct {
     bool outer;              /* has groups within it */
     uint64_t n_values, bytes;
     bool in_place; /* by value: it takes the place of another */
-    uint64_t at_peak, n_at_peak, kind[PARTS_KINDS];
+    uint64_t at_peak, kind[PARTS_KINDS];
     uint64_t own_peak;  /* the most that lives of it at one time */
     const char *own_op; /* while this op runs, first; NULL: there are no ops */
     uint64_t n_ops;     /* of a tree */

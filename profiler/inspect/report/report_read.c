@@ -700,7 +700,6 @@ static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t g
         at->n_values += !aliased;
         at->in_place |= aliased;
         at->bytes += bytes;
-        at->n_at_peak += there;
         at->at_peak += there ? bytes : 0;
         at->kind[kind_of(v)] += there ? bytes : 0;
         if (g == 0)

@@ -73,7 +73,7 @@ typedef struct {
     /* Of this training: steps to make, and made, all from the start; train_accuracy is of those
      * from counted_from on. */
     uint64_t assigned, steps, counted_from;
-    double loss_sum, accuracy_sum;
+    double accuracy_sum;
     uint64_t counted, eval_made;
     double eval_loss, eval_right;
     uint64_t ns, ns_samples;

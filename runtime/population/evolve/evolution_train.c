@@ -245,7 +245,7 @@ void swi_one_assign(const sw_evolution *e, swi_one *one, const swi_job *job)
     if (one->counted_from >= one->assigned)
         one->counted_from = one->assigned - 1;
     one->counted = one->eval_made = one->ns = one->ns_samples = 0;
-    one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
+    one->accuracy_sum = one->eval_loss = one->eval_right = 0;
     one->training = true;
     one->placed = false;
 }
@@ -377,7 +377,6 @@ static sw_status take_training(swi_one *one, uint32_t steps, double loss, double
         one->accuracy_sum += accuracy * steps;
         one->counted += steps;
     }
-    one->loss_sum += loss * steps;
     one->steps += steps;
     one->ns += one->group->slots[one->member.index].ns;
     one->ns_samples += steps * (uint64_t)one->genome->batch;
