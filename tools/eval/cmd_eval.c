@@ -2,13 +2,13 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "kernels/scalar.h"
+#include "profiler/inspect/sink.h"
 #include "profiler/record/utf8.h"
 #include "tools/job/outputs.h"
 #include "tools/job/result.h"
 #include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,14 +50,6 @@ typedef sw_status eval_take(evaluation *e, const sw_array *inputs, const sw_arra
                             void *to);
 
 #define EVAL_NAME_BYTES 100
-
-/* A text that goes to a file piece by piece. The first error stays. */
-typedef struct {
-    sw_file *file;
-    sw_status status;
-    size_t used;
-    char bytes[1 << 14];
-} eval_out;
 
 /* ---- the runs ---------------------------------------------------------------------------- */
 
@@ -195,45 +187,12 @@ static sw_status eval_all(evaluation *e, eval_take *take, void *to)
 
 /* Results on their way to a file or to standard output. */
 
-static sw_status eval_flush(eval_out *out)
-{
-    if (out->status == SW_OK && out->used > 0)
-        out->status = sw_file_write(out->file, out->bytes, out->used);
-    out->used = 0;
-    return out->status;
-}
-
-static void eval_put(eval_out *out, const void *bytes, size_t n)
-{
-    const char *at = bytes;
-    while (n > 0 && out->status == SW_OK) {
-        const size_t room = sizeof out->bytes - out->used, piece = n < room ? n : room;
-        memcpy(out->bytes + out->used, at, piece);
-        out->used += piece;
-        at += piece;
-        n -= piece;
-        if (out->used == sizeof out->bytes)
-            out->status = eval_flush(out);
-    }
-}
-
-static void eval_print(eval_out *out, const char *format, ...)
-{
-    char text[1024];
-    va_list list;
-    va_start(list, format);
-    const int n = vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    if (n > 0)
-        eval_put(out, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
-}
-
 /* A number with the fewest digits that say it; "nan" and "inf" too. */
-static void eval_put_float(eval_out *out, float x)
+static void eval_put_float(sw_sink_out *out, float x)
 {
     char text[40];
     if (isnan(x)) { /* the sign of what is no number says nothing */
-        eval_put(out, "nan", 3);
+        sw_sink_text(out, "nan");
         return;
     }
     for (int digits = 6; digits <= 9; digits++) {
@@ -241,46 +200,52 @@ static void eval_put_float(eval_out *out, float x)
         if (strtof(text, NULL) == x)
             break;
     }
-    eval_put(out, text, strlen(text));
+    sw_sink_text(out, text);
 }
 
 /* A field of CSV, in quotes where it needs them. */
-static void eval_put_field(eval_out *out, const char *text)
+static void eval_put_field(sw_sink_out *out, const char *text)
 {
     if (strpbrk(text, ",\"\r\n;") == NULL) {
-        eval_put(out, text, strlen(text));
+        sw_sink_text(out, text);
         return;
     }
-    eval_put(out, "\"", 1);
+    sw_sink_text(out, "\"");
     for (; *text != '\0'; text++)
-        eval_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    eval_put(out, "\"", 1);
+        sw_sink_bytes(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    sw_sink_text(out, "\"");
 }
 
 typedef struct {
-    sw_status (*write)(void *context, eval_out *out);
+    sw_status (*write)(void *context, sw_sink_out *out);
     void *context;
-    eval_out *out;
+    sw_sink_out *out;
 } writing;
+
+static sw_status put_bytes(void *file, const void *bytes, size_t n)
+{
+    return sw_file_write(file, bytes, n);
+}
 
 static sw_status fill(void *context, sw_file *file)
 {
     writing *w = context;
-    w->out->file = file;
+    w->out->write = put_bytes;
+    w->out->context = file;
     SW_TRY(w->write(w->context, w->out));
-    return eval_flush(w->out);
+    return sw_sink_flush(w->out);
 }
 
 /* Have `write` fill the file of --out, or standard output: a file is there whole or not at all.
  * The status of the first failure. */
-static sw_status eval_write(const char *path, sw_status (*write)(void *context, eval_out *out),
-                            void *context)
+static sw_status eval_write(const char *path,
+                            sw_status (*write)(void *context, sw_sink_out *out), void *context)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(eval_out)));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_sink_out)));
     writing w = {write, context, block};
     const sw_status status = cli_saved(sw_file_replace(path != NULL ? path : "-", fill, &w));
-    sw_heap_free(block, SW_HEAP_FILES, sizeof(eval_out));
+    sw_heap_free(block, SW_HEAP_FILES, sizeof(sw_sink_out));
     return status;
 }
 
@@ -529,48 +494,49 @@ static void eval_put_json(sw_json *json, evaluation *e)
 /* ---- CSV --------------------------------------------------------------------------------- */
 
 /* Nothing where there is none. */
-static void put_share(eval_out *out, double x)
+static void put_share(sw_sink_out *out, double x)
 {
     if (isnan(x))
-        eval_print(out, ",");
+        sw_sink_text(out, ",");
     else
-        eval_print(out, ",%.9g", x);
+        sw_sink_print(out, ",%.9g", x);
 }
 
 /* The result of eval. */
-static void eval_put_csv(eval_out *out, const evaluation *e)
+static void eval_put_csv(sw_sink_out *out, const evaluation *e)
 {
     const int64_t n = e->job.test.info.n_classes;
     if (e->counts == NULL) {
         const bool classes = eval_has_classes(e), language = eval_is_language(e);
-        eval_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
-                   classes    ? "accuracy"
-                   : language ? "perplexity"
-                              : "rmse",
-                   e->rows, e->score.loss,
-                   classes    ? (double)e->score.right / (double)e->rows
-                   : language ? exp(e->score.loss)
-                              : sqrt(e->score.loss));
+        sw_sink_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
+                      classes    ? "accuracy"
+                      : language ? "perplexity"
+                                 : "rmse",
+                      e->rows, e->score.loss,
+                      classes    ? (double)e->score.right / (double)e->rows
+                      : language ? exp(e->score.loss)
+                                 : sqrt(e->score.loss));
         return;
     }
-    eval_print(out, "class,name,support,predicted,right,precision,recall,f1");
+    sw_sink_text(out, "class,name,support,predicted,right,precision,recall,f1");
     for (int64_t k = 0; k < n; k++)
-        eval_print(out, ",as_%" PRId64, k);
-    eval_print(out, "\n");
+        sw_sink_print(out, ",as_%" PRId64, k);
+    sw_sink_text(out, "\n");
     for (int64_t k = 0; k < n; k++) {
         const char *const *names = e->job.test.info.class_names;
         sw_class_score s = SW_OPTS(sw_class_score);
         if (out->status == SW_OK)
             out->status = sw_confusion_class(e->counts, n, k, &s);
-        eval_print(out, "%" PRId64 ",", k);
+        sw_sink_print(out, "%" PRId64 ",", k);
         eval_put_field(out, names != NULL ? names[k] : "");
-        eval_print(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s.support, s.predicted, s.right);
+        sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s.support, s.predicted,
+                      s.right);
         put_share(out, s.precision);
         put_share(out, s.recall);
         put_share(out, s.f1);
         for (int64_t i = 0; i < n; i++)
-            eval_print(out, ",%" PRIu64, e->counts[k * n + i]);
-        eval_print(out, "\n");
+            sw_sink_print(out, ",%" PRIu64, e->counts[k * n + i]);
+        sw_sink_text(out, "\n");
     }
 }
 
@@ -580,7 +546,7 @@ static void eval_put_csv(eval_out *out, const evaluation *e)
 
 /* Rows on their way out. */
 typedef struct {
-    eval_out *out;
+    sw_sink_out *out;
     int64_t n;   /* scores of a sample */
     bool labels; /* rows have one */
     sw_json json;
@@ -616,28 +582,28 @@ static int64_t best_of(const float *scores, int64_t n)
 static void text_head(const evaluation *e, writing_rows *w)
 {
     if (eval_has_classes(e) && w->labels)
-        eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
-                   "probability");
+        sw_sink_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
+                      "probability");
     else if (eval_has_classes(e))
-        eval_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
+        sw_sink_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
     else
-        eval_print(w->out, "%10s  %s\n", "row", "predicted");
+        sw_sink_print(w->out, "%10s  %s\n", "row", "predicted");
 }
 
 static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     char label[EVAL_NAME_BYTES], predicted[EVAL_NAME_BYTES];
-    eval_print(w->out, "%10" PRId64, r->number);
+    sw_sink_print(w->out, "%10" PRId64, r->number);
     if (!eval_has_classes(e)) {
         for (int64_t i = 0; i < w->n; i++)
-            eval_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
-        eval_print(w->out, "\n");
+            sw_sink_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
+        sw_sink_text(w->out, "\n");
         return;
     }
     if (w->labels)
-        eval_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
-    eval_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
-               (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
+        sw_sink_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
+    sw_sink_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
+                  (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
 }
 
 /* ---- CSV --------------------------------------------------------------------------------- */
@@ -645,44 +611,44 @@ static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 static void csv_head(const evaluation *e, writing_rows *w)
 {
     const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
-    eval_print(w->out, "row");
+    sw_sink_text(w->out, "row");
     if (classes)
-        eval_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
-                   named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
+        sw_sink_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
+                      named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
     for (int64_t i = 0; i < w->n; i++)
-        eval_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
-    eval_print(w->out, "\n");
+        sw_sink_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
+    sw_sink_text(w->out, "\n");
 }
 
 static void csv_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     const char *const *names = e->job.test.info.class_names;
-    eval_print(w->out, "%" PRId64, r->number);
+    sw_sink_print(w->out, "%" PRId64, r->number);
     if (eval_has_classes(e) && w->labels)
-        eval_print(w->out, ",%" PRId64, r->label);
+        sw_sink_print(w->out, ",%" PRId64, r->label);
     if (eval_has_classes(e))
-        eval_print(w->out, ",%" PRId64, r->best);
+        sw_sink_print(w->out, ",%" PRId64, r->best);
     if (eval_has_classes(e) && names != NULL) {
         if (w->labels) {
-            eval_put(w->out, ",", 1);
+            sw_sink_text(w->out, ",");
             eval_put_field(w->out, names[r->label]);
         }
-        eval_put(w->out, ",", 1);
+        sw_sink_text(w->out, ",");
         eval_put_field(w->out, names[r->best]);
     }
     for (int64_t i = 0; i < w->n; i++) {
-        eval_put(w->out, ",", 1);
+        sw_sink_text(w->out, ",");
         eval_put_float(w->out, r->scores[i]);
     }
-    eval_put(w->out, "\n", 1);
+    sw_sink_text(w->out, "\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 static sw_status drain(void *context, const char *bytes, size_t n)
 {
-    eval_out *out = context;
-    eval_put(out, bytes, n);
+    sw_sink_out *out = context;
+    sw_sink_bytes(out, bytes, n);
     return out->status;
 }
 
@@ -746,8 +712,8 @@ static void npy_head(const evaluation *e, writing_rows *w)
                            e->job.test.n, w->n);
     memset(text + n, ' ', sizeof text - (size_t)n);
     text[sizeof text - 1] = '\n';
-    eval_put(w->out, "\x93NUMPY\x01\x00\x76\x00", 10);
-    eval_put(w->out, text, sizeof text);
+    sw_sink_bytes(w->out, "\x93NUMPY\x01\x00\x76\x00", 10);
+    sw_sink_bytes(w->out, text, sizeof text);
 }
 
 static void npy_row(const evaluation *e, writing_rows *w, const sample_row *r)
@@ -758,7 +724,7 @@ static void npy_row(const evaluation *e, writing_rows *w, const sample_row *r)
         memcpy(&bits, &r->scores[i], sizeof bits);
         const unsigned char at[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
                                      (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
-        eval_put(w->out, at, sizeof at);
+        sw_sink_bytes(w->out, at, sizeof at);
     }
 }
 
@@ -801,7 +767,7 @@ static sw_status take_out(evaluation *e, const sw_array *inputs, const sw_array 
 }
 
 /* All rows of predict, in the format of the options. */
-static sw_status predict_write(void *context, eval_out *out)
+static sw_status predict_write(void *context, sw_sink_out *out)
 {
     evaluation *e = context;
     writing_rows w = {.out = out, .labels = e->job.test.info.n_fields > 1};
@@ -813,7 +779,7 @@ static sw_status predict_write(void *context, eval_out *out)
         sw_json_line(&w.json);
     }
     if (w.json.status == SW_OK)
-        eval_put(w.out, w.json.bytes, w.json.used);
+        sw_sink_bytes(w.out, w.json.bytes, w.json.used);
     return w.json.status;
 }
 
@@ -996,19 +962,19 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     return sw_confusion_add(e->counts, scores->shape.dim[1], scores, &inputs[1]);
 }
 
-static sw_status write_csv(void *context, eval_out *out)
+static sw_status write_csv(void *context, sw_sink_out *out)
 {
     eval_put_csv(out, context);
     return out->status;
 }
 
-static sw_status write_json(void *context, eval_out *out)
+static sw_status write_json(void *context, sw_sink_out *out)
 {
     sw_json json;
     sw_json_growing(&json, SW_HEAP_FILES);
     eval_put_json(&json, context);
     if (json.status == SW_OK)
-        eval_put(out, json.bytes, json.used);
+        sw_sink_bytes(out, json.bytes, json.used);
     const sw_status status = json.status;
     sw_json_free(&json);
     return status == SW_OK ? out->status : status;
