@@ -40,6 +40,11 @@ static inline size_t sw_size_round(size_t bytes)
     return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
 }
 
+static inline size_t sw_size_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The offset of the next part of a block whose parts so far take *sum bytes; each begins at a
  * multiple of 16. The sum of what a program holds many times over fits. */
 static inline size_t sw_size_part(size_t *sum, size_t bytes)

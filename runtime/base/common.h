@@ -95,6 +95,10 @@ sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *o
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
 
+/* A view of all that the input has, as it lies. */
+sw_status swi_view_all(const sw_buffer *in, const void *attrs, const sw_type *out,
+                       int64_t *strides, int64_t *offset);
+
 /* That of in[0], whatever the others are. */
 sw_layout swi_layout_first(const sw_type *in, int n_in, const void *attrs);
 

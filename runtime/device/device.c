@@ -86,10 +86,7 @@ static void memory_free(void *context, void *block)
     d->api->free(d->card, block);
 }
 
-static sw_status copy_on(swi_device *device, void *to, const void *from, size_t bytes)
-{
-    return copy(device, to, from, bytes, SW_CUDA_ON_DEVICE);
-}
+static sw_status copy_on(swi_device *device, void *to, const void *from, size_t bytes);
 
 static sw_status memory_copy(void *context, void *to, const void *from, size_t bytes)
 {
@@ -284,6 +281,11 @@ static sw_status to_host(swi_device *device, void *to, const void *from, size_t 
 static sw_status to_card(swi_device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes, SW_CUDA_TO_DEVICE);
+}
+
+static sw_status copy_on(swi_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes, SW_CUDA_ON_DEVICE);
 }
 
 static sw_status zero(swi_device *device, void *to, size_t bytes)

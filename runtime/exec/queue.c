@@ -541,11 +541,6 @@ static size_t slot_of(const sw_run_args *args)
     return sum;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static size_t data_of(size_t slot, size_t block)
 {
     size_t bytes = SIZE_MAX / SW_ALIGN * SW_ALIGN;
@@ -560,15 +555,16 @@ size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const s
     size_t block = 0;
     if (!args->immediate)
         (void)readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    return data_of(larger(slot_of(args), q->slot_bytes), larger(block, q->block_bytes));
+    return data_of(sw_size_larger(slot_of(args), q->slot_bytes),
+                   sw_size_larger(block, q->block_bytes));
 }
 
 size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
 {
     size_t block = 0;
     (void)readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    need->inputs = larger(need->inputs, slot_of(args));
-    need->results = larger(need->results, block);
+    need->inputs = sw_size_larger(need->inputs, slot_of(args));
+    need->results = sw_size_larger(need->results, block);
     return data_of(need->inputs, need->results);
 }
 
@@ -581,9 +577,9 @@ sw_status swi_queue_reserve(swi_queue *q, size_t data_bytes)
 static sw_status grow(sw_exec *exec, const wants *want)
 {
     swi_queue *q = exec->queue;
-    const wants to = {.slot = larger(want->slot, q->slot_bytes),
-                      .knobs = larger(want->knobs, q->knob_bytes),
-                      .block = larger(want->block, q->block_bytes)};
+    const wants to = {.slot = sw_size_larger(want->slot, q->slot_bytes),
+                      .knobs = sw_size_larger(want->knobs, q->knob_bytes),
+                      .block = sw_size_larger(want->block, q->block_bytes)};
     for (int ago = SWI_HISTORY - 1; ago >= 0; ago--) {
         swi_history_run *run = swi_history_at(&exec->history, ago);
         if (run != NULL && run->waits)

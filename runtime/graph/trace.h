@@ -121,6 +121,22 @@ static inline bool swi_reads(uint32_t unread, uint32_t operand)
     return operand >= 32 || (unread >> operand & 1u) == 0;
 }
 
+/* Operand k of a node; its results come after its inputs. */
+static inline const swi_value *swi_operand(const swi_trace *trace, const swi_node *node,
+                                           uint32_t k)
+{
+    return &trace->values[trace->operands[node->first + k]];
+}
+
+/* The storage whose bytes a storage has in the end: itself, or the one that it takes the place
+ * of. */
+static inline uint32_t swi_root_of(const swi_trace *trace, uint32_t storage)
+{
+    while (trace->storages[storage].alias != storage)
+        storage = trace->storages[storage].alias;
+    return storage;
+}
+
 /* Of a node; NULL where its op has none. */
 const void *swi_node_attrs(const swi_trace *trace, const swi_node *node);
 

@@ -94,6 +94,9 @@
        .no_gradient = 1, __VA_ARGS__)
 /* clang-format on */
 
+/* Of what only copies: its first input. */
+sw_status swi_copy_reference(const sw_reference *r);
+
 /* The ids or labels of an operand. */
 static inline sw_ids swi_ids_of(const sw_buffer *b)
 {

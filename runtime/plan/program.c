@@ -6,6 +6,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/base/checksum.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/program.h"
@@ -125,14 +126,6 @@ static const uint32_t *unpack_array(unsigned char *to, size_t bytes, const colum
 
 /* Are two traces the same program? */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 /* A finished program is compared with a fresh trace: what passes have changed (the phase of a
  * released update, what an in-place result's root must outlive) is not looked at; names_differ
  * has the latter. */
@@ -207,10 +200,11 @@ uint64_t swi_trace_hash(const swi_trace *t)
     for (uint32_t i = 0; i < t->n_nodes; i++) {
         const swi_node *n = &t->nodes[i];
         const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
-        hash = mix(hash, words, sizeof words);
+        hash = swi_fnv(hash, words, sizeof words);
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
             const swi_value *v = &t->values[t->operands[n->first + k]];
-            hash = mix(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
+            hash =
+                swi_fnv(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
         }
     }
     return hash;
@@ -332,11 +326,6 @@ static const swi_node *node_of(const swi_program *p, uint32_t op)
     return &p->trace.nodes[p->ops[op].node];
 }
 
-static const swi_value *operand(const swi_trace *t, const swi_node *node, uint32_t k)
-{
-    return &t->values[t->operands[node->first + k]];
-}
-
 static uint64_t mix_templates(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
@@ -348,7 +337,7 @@ static uint64_t hash_of(const swi_program *p, uint32_t op)
     const swi_node *n = node_of(p, op);
     uint64_t hash = mix_templates((uint64_t)n->op << 32 | (uint32_t)n->grad, n->stream);
     for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
-        const sw_type *type = &operand(&p->trace, n, k)->type;
+        const sw_type *type = &swi_operand(&p->trace, n, k)->type;
         for (int d = 0; d < type->shape.rank; d++)
             hash = mix_templates(hash, (uint64_t)type->shape.dim[d]);
     }
@@ -373,7 +362,7 @@ static bool alike(const swi_program *p, uint32_t i, uint32_t j)
         x->accumulate != y->accumulate || x->stream != y->stream)
         return false;
     for (uint32_t k = 0; k < x->n_in + x->n_out; k++)
-        if (!same_operand(t, operand(t, x, k), operand(t, y, k)))
+        if (!same_operand(t, swi_operand(t, x, k), swi_operand(t, y, k)))
             return false;
     return true;
 }

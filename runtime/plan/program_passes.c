@@ -132,20 +132,13 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
 }
 
 /* The storage that has the bytes of s: itself, or the one that it took the place of. */
-static uint32_t root_of(const swi_trace *t, uint32_t s)
-{
-    while (t->storages[s].alias != s)
-        s = t->storages[s].alias;
-    return s;
-}
-
 /* Do the bytes of operand k suit output 0 of this node? Its storage must hold nothing but this
  * operand, and no other operand may look at it in another way. */
 bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k)
 {
     const uint32_t *operands = t->operands + node->first;
     const swi_value *in = &t->values[operands[k]], *out = &t->values[operands[node->n_in]];
-    const swi_storage *from = &t->storages[root_of(t, in->storage)];
+    const swi_storage *from = &t->storages[swi_root_of(t, in->storage)];
     const swi_storage *to = &t->storages[out->storage];
     if (from->segment != SWI_SEG_STEP || to->segment != SWI_SEG_STEP || !in->contiguous ||
         in->offset != 0 || from->bytes != to->bytes ||
@@ -153,7 +146,7 @@ bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k)
         return false;
     for (uint32_t j = 0; j < node->n_in; j++) {
         const swi_value *other = &t->values[operands[j]];
-        if (j != k && root_of(t, other->storage) == root_of(t, in->storage) &&
+        if (j != k && swi_root_of(t, other->storage) == swi_root_of(t, in->storage) &&
             (other->offset != 0 || !other->contiguous ||
              sw_type_bytes(&other->type) != from->bytes))
             return false;
@@ -174,7 +167,7 @@ uint32_t swi_inplace_mask(const swi_node *node)
 static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
 {
     const uint32_t *operands = t->operands + node->first;
-    const swi_storage *from = &t->storages[root_of(t, t->values[operands[k]].storage)];
+    const swi_storage *from = &t->storages[swi_root_of(t, t->values[operands[k]].storage)];
     const swi_storage *to = &t->storages[t->values[operands[node->n_in]].storage];
     return !from->pinned && from->death == at && from->birth != at && to->birth == at &&
            swi_suits(t, node, k);
@@ -210,7 +203,7 @@ static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_boun
     sw_heap_free(items, SW_HEAP_PROGRAMS, bytes);
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (t->storages[s].alias != s)
-            t->storages[s].offset = t->storages[root_of(t, s)].offset;
+            t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
     *height = result.height;
     *lower_bound = result.lower_bound;
     return status;
@@ -235,10 +228,10 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
             for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
                 if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
                     continue;
-                swi_storage *root =
-                    &t->storages[root_of(t, t->values[t->operands[node->first + k]].storage)];
+                swi_storage *root = &t->storages[swi_root_of(
+                    t, t->values[t->operands[node->first + k]].storage)];
                 swi_storage *taken = &t->storages[out];
-                taken->alias = root_of(t, t->values[t->operands[node->first + k]].storage);
+                taken->alias = swi_root_of(t, t->values[t->operands[node->first + k]].storage);
                 root->death = taken->death;
                 root->pinned |= taken->pinned;
                 if (root->role == SWI_ROLE_ACTIVATION)
@@ -664,7 +657,7 @@ static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node
         if (t->storages[t->values[operands[1 + k]].storage].birth != SWI_NONE)
             return false;
     return t->values[operands[0]].storage == made && out != made &&
-           root_of(t, out) == root_of(t, made);
+           swi_root_of(t, out) == swi_root_of(t, made);
 }
 
 static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec, uint32_t i)
@@ -718,7 +711,7 @@ static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bo
         return true;
     return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
            x->layout == y->layout && swi_same_shape(&x->shape, &y->shape) &&
-           root_of(t, a->value->storage) == root_of(t, b->value->storage);
+           swi_root_of(t, a->value->storage) == swi_root_of(t, b->value->storage);
 }
 
 static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)

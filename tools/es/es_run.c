@@ -202,14 +202,6 @@ static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
 
 #define ORDER_STREAM 0x65736f72u /* "esor" */
 
-static size_t sample_bytes(const sw_array *field)
-{
-    size_t bytes = sw_dtype_bytes(field->dtype);
-    for (int d = 0; d < field->shape.rank; d++)
-        bytes *= (size_t)field->shape.dim[d];
-    return bytes;
-}
-
 void es_batch_rows(es_run *r, int64_t rows)
 {
     size_t at = 0;
@@ -220,7 +212,7 @@ void es_batch_rows(es_run *r, int64_t rows)
         a->shape.dim[0] = rows;
         for (int d = 0; d < field->shape.rank; d++)
             a->shape.dim[d + 1] = field->shape.dim[d];
-        at += sw_size_round(sample_bytes(field) * (size_t)r->rows);
+        at += sw_size_round(job_field_bytes(field) * (size_t)r->rows);
     }
 }
 
@@ -229,7 +221,7 @@ sw_status es_batch_open(es_run *r)
     r->n_inputs = r->job.train.info.n_fields;
     for (int i = 0; i < r->n_inputs; i++)
         r->slot_bytes +=
-            sw_size_round(sample_bytes(&r->job.train.info.field[i]) * (size_t)r->rows);
+            sw_size_round(job_field_bytes(&r->job.train.info.field[i]) * (size_t)r->rows);
     SW_TRY(sw_heap_alloc(&r->slot, SW_HEAP_RECORDS, r->slot_bytes));
     if (!r->on_environment)
         return SW_OK;
@@ -263,7 +255,7 @@ static uint64_t es_batch_number(const es_run *r, const sw_es_evaluation *e)
 static void put(es_run *r, const sw_dataset_info *from, size_t sample, size_t row)
 {
     for (int i = 0; i < r->n_inputs; i++) {
-        const size_t bytes = sample_bytes(&from->field[i]);
+        const size_t bytes = job_field_bytes(&from->field[i]);
         const unsigned char *data = from->field[i].data;
         size_t at = (size_t)((const unsigned char *)r->inputs[i].data - r->slot);
         memcpy(r->slot + at + row * bytes, data + sample * bytes, bytes);
@@ -534,7 +526,7 @@ static sw_status test_samples(es_run *r, int64_t first, int64_t rows, double *lo
     const sw_run_args args = job_args(&r->job, which, r->inputs, r->generation);
     SW_TRY(es_run_one(r, which, &args));
     SW_TRY(sw_metric_get(r->job.exec, "loss", &mean));
-    if (r->job.net.task == TOOL_CLASSIFY)
+    if (job_has_classes(&r->job))
         SW_TRY(sw_metric_get(r->job.exec, "accuracy", &share));
     *loss += mean * (double)rows;
     *right += (double)llround(share * (double)rows); /* a share of rows: whole again */
@@ -554,7 +546,7 @@ static sw_status es_test_now(es_run *r)
         SW_TRY(r->on_environment ? es_episodes_test(r, first, rows, &sum)
                                  : test_samples(r, first, rows, &loss, &sum));
     }
-    const bool scored = r->on_environment || r->job.net.task == TOOL_CLASSIFY;
+    const bool scored = r->on_environment || job_has_classes(&r->job);
     r->test = (es_test){.there = true,
                         .loss = r->on_environment ? (double)NAN : loss / (double)n,
                         .score = scored ? sum / (double)n : (double)NAN,

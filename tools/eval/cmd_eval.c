@@ -56,11 +56,6 @@ typedef sw_status eval_take(evaluation *e, const sw_array *inputs, const sw_arra
 /* The runs of `stepwell eval` and `stepwell predict`: a plan of inference in an arena of its
  * own, without optimizer and without gradients. */
 
-static bool eval_has_classes(const evaluation *e)
-{
-    return e->job.net.task == TOOL_CLASSIFY;
-}
-
 static bool eval_is_language(const evaluation *e)
 {
     return e->job.net.task == TOOL_PREDICT || e->job.net.task == TOOL_DOCUMENTS;
@@ -376,7 +371,7 @@ static void eval_print_text(const evaluation *e)
     if (eval_is_language(e)) {
         printf("perplexity  %.4f\n", exp(e->score.loss));
         printf("bits        %.4f for each token\n", e->score.loss / log(2.0));
-    } else if (eval_has_classes(e)) {
+    } else if (job_has_classes(&e->job)) {
         printf("accuracy    %.2f %% (%s of %s)\n",
                100.0 * (double)e->score.right / (double)e->rows,
                cli_digits((uint64_t)e->score.right).text, cli_digits((uint64_t)e->rows).text);
@@ -472,7 +467,7 @@ static void eval_put_json(sw_json *json, evaluation *e)
     if (eval_is_language(e)) {
         sw_json_put_f64(json, "perplexity", exp(e->score.loss));
         sw_json_put_f64(json, "bits_per_token", e->score.loss / log(2.0));
-    } else if (eval_has_classes(e)) {
+    } else if (job_has_classes(&e->job)) {
         sw_json_put_f64(json, "accuracy", (double)e->score.right / (double)e->rows);
         put_classes(json, e);
     } else {
@@ -507,7 +502,7 @@ static void eval_put_csv(sw_sink_out *out, const evaluation *e)
 {
     const int64_t n = e->job.test.info.n_classes;
     if (e->counts == NULL) {
-        const bool classes = eval_has_classes(e), language = eval_is_language(e);
+        const bool classes = job_has_classes(&e->job), language = eval_is_language(e);
         sw_sink_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
                       classes    ? "accuracy"
                       : language ? "perplexity"
@@ -581,10 +576,10 @@ static int64_t best_of(const float *scores, int64_t n)
 
 static void text_head(const evaluation *e, writing_rows *w)
 {
-    if (eval_has_classes(e) && w->labels)
+    if (job_has_classes(&e->job) && w->labels)
         sw_sink_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
                       "probability");
-    else if (eval_has_classes(e))
+    else if (job_has_classes(&e->job))
         sw_sink_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
     else
         sw_sink_print(w->out, "%10s  %s\n", "row", "predicted");
@@ -594,7 +589,7 @@ static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     char label[EVAL_NAME_BYTES], predicted[EVAL_NAME_BYTES];
     sw_sink_print(w->out, "%10" PRId64, r->number);
-    if (!eval_has_classes(e)) {
+    if (!job_has_classes(&e->job)) {
         for (int64_t i = 0; i < w->n; i++)
             sw_sink_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
         sw_sink_text(w->out, "\n");
@@ -610,7 +605,7 @@ static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 
 static void csv_head(const evaluation *e, writing_rows *w)
 {
-    const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
+    const bool classes = job_has_classes(&e->job), named = e->job.test.info.class_names != NULL;
     sw_sink_text(w->out, "row");
     if (classes)
         sw_sink_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
@@ -624,11 +619,11 @@ static void csv_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     const char *const *names = e->job.test.info.class_names;
     sw_sink_print(w->out, "%" PRId64, r->number);
-    if (eval_has_classes(e) && w->labels)
+    if (job_has_classes(&e->job) && w->labels)
         sw_sink_print(w->out, ",%" PRId64, r->label);
-    if (eval_has_classes(e))
+    if (job_has_classes(&e->job))
         sw_sink_print(w->out, ",%" PRId64, r->best);
-    if (eval_has_classes(e) && names != NULL) {
+    if (job_has_classes(&e->job) && names != NULL) {
         if (w->labels) {
             sw_sink_text(w->out, ",");
             eval_put_field(w->out, names[r->label]);
@@ -684,14 +679,14 @@ static void json_row(const evaluation *e, writing_rows *w, const sample_row *r)
     sw_json *json = &w->json;
     sw_json_begin(json, '{');
     sw_json_put_i64(json, "row", r->number);
-    if (eval_has_classes(e)) {
+    if (job_has_classes(&e->job)) {
         if (w->labels)
             sw_json_put_i64(json, "label", r->label);
         sw_json_put_i64(json, "predicted", r->best);
         if (names != NULL)
             sw_json_put_string(json, "name", names[r->best]);
     }
-    sw_json_open(json, eval_has_classes(e) ? "probabilities" : "values", '[');
+    sw_json_open(json, job_has_classes(&e->job) ? "probabilities" : "values", '[');
     for (int64_t i = 0; i < w->n; i++)
         sw_json_f32(json, r->scores[i]);
     sw_json_end(json);
@@ -952,7 +947,7 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     double loss, accuracy = 0.0;
     (void)to;
     SW_TRY(sw_metric_get(e->job.exec, "loss", &loss));
-    if (eval_has_classes(e))
+    if (job_has_classes(&e->job))
         SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
     /* As `train` weighs its batches, so that both say the same loss to the bit. */
     result_score_add(&e->score, loss, llround(accuracy * (double)rows), /* whole again */
@@ -985,7 +980,7 @@ static int evaluate(evaluation *e)
     const int64_t n = e->job.test.info.n_classes;
     const eval_format format = e->opts.format;
     sw_status status = SW_OK;
-    if (eval_has_classes(e) && n <= EVAL_COUNTED) {
+    if (job_has_classes(&e->job) && n <= EVAL_COUNTED) {
         e->counts_bytes = (size_t)(n * n) * sizeof *e->counts;
         status = sw_heap_alloc(&e->counts, SW_HEAP_RECORDS, e->counts_bytes);
     }

@@ -145,8 +145,6 @@ typedef struct {
 /* Of the files of the options, as job_outputs_check and job_outputs_writable. */
 int train_check_files(const train_opts *opts);
 int train_check_writable(const train_opts *opts);
-/* Whether what is trained has classes, and so an accuracy. */
-bool train_has_classes(const train *t);
 /* Whether tokens of documents count, and not rows. */
 bool train_has_documents(const train *t);
 /* With --members: all of it (tools/population/pop_turn.c). The exit status. */

@@ -42,7 +42,7 @@ void train_events_row(train *t, const train_row *row)
     sw_tfevents *e = &t->events;
     sw_tfevents_begin(e, wall_s(), row->step);
     sw_tfevents_scalar(e, tags[row->kind].loss, row->score.loss);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         sw_tfevents_scalar(e, tags[row->kind].accuracy,
                            (double)row->score.right / (double)row->score.rows);
     if (row->kind == TRAIN_LINE_STEP)
@@ -212,7 +212,7 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
     double loss, accuracy = 0.0;
     result_score *to = f->score;
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
     const int64_t right =
         llround(accuracy * (double)f->rows); /* a share of rows: whole again */
@@ -331,7 +331,7 @@ static void say_validation(const train *t)
                 100.0 * (double)average.right / (double)average.rows);
     if (t->now.evaluated)
         fprintf(stderr, "  test loss %s", train_loss(t->now.test.loss).text);
-    if (t->now.evaluated && train_has_classes(t))
+    if (t->now.evaluated && job_has_classes(&t->job))
         fprintf(stderr, "  accuracy %.2f %%",
                 100.0 * (double)t->now.test.right / (double)t->now.test.rows);
     fputc('\n', stderr);
@@ -486,7 +486,7 @@ static sw_status tell(train *t, train_step *s, bool timed)
     t->now.epoch_sum += s->score.loss * (double)weight;
     t->now.epoch_steps += weight;
     t->now.epoch_loss = t->now.epoch_sum / (double)t->now.epoch_steps;
-    if (train_has_classes(t)) {
+    if (job_has_classes(&t->job)) {
         t->now.epoch_right += s->score.right;
         t->now.epoch_rows += s->score.rows;
     }

@@ -18,11 +18,6 @@ static result_measured measured(const train *t, job_which which)
                : (result_measured){m->bytes.phase, m->bytes.peak_bytes, "arena"};
 }
 
-bool train_has_classes(const train *t)
-{
-    return t->job.net.task == TOOL_CLASSIFY;
-}
-
 bool train_has_documents(const train *t)
 {
     return t->job.net.task == TOOL_DOCUMENTS;
@@ -106,12 +101,12 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
     const result_score average = train_epoch_average(t);
     sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
                               average.rows > 0 ? accuracy(&average) : 0.0);
     sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
-    const bool classes = train_has_classes(t), best = t->now.best_step > 0;
+    const bool classes = job_has_classes(&t->job), best = t->now.best_step > 0;
     if (classes)
         sw_json_put_known_f64(json, "test_accuracy", t->now.evaluated,
                               t->now.evaluated ? accuracy(&t->now.test) : 0.0);
@@ -224,7 +219,7 @@ static void print_score(const train *t, const char *label, bool known, const res
     if (!known)
         return;
     printf("%sloss %s", label, train_loss(s->loss).text);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         printf(", accuracy %.2f %% (%s of %s)", 100.0 * accuracy(s),
                cli_digits((uint64_t)s->right).text, cli_digits((uint64_t)s->rows).text);
     putchar('\n');
