@@ -49,7 +49,8 @@
  *
  *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2);
  *     sw_exec_opts opts = {}; opts.size = sizeof opts; opts.threads = 2; */
-#pragma once
+#ifndef STEPWELL_H
+#define STEPWELL_H
 
 #include "alloc/base/base.h"
 #include "kernels/launch.h"
@@ -81,4 +82,5 @@ extern "C" {
 
 #ifdef __cplusplus
 }
+#endif
 #endif
