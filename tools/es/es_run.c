@@ -468,17 +468,21 @@ int es_ranks_agree(es_run *r)
 
 static sw_status evaluate_slice(es_run *r, uint32_t slice)
 {
-    if (r->on_environment) {
-        /* All episodes of a slice; tells their fitness. */
-        const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
-        for (size_t e = 0; e < n; e++) {
-            sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
-            SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
-            const uint64_t first = es_batch_number(r, &which);
-            for (size_t k = 0; k < samples; k++)
+    const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
+    if (!r->on_environment)
+        es_batch_rows(r, r->rows);
+    for (size_t e = 0; e < n; e++) {
+        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
+        SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
+        const uint64_t first = es_batch_number(r, &which);
+        for (size_t k = 0; k < samples; k++)
+            if (r->on_environment)
                 r->poles[e * samples + k] =
                     cart_pole_begin((uint64_t)r->opts.job.seed, first + k);
-        }
+            else
+                put(r, &r->job.train.info, sample_at(r, first + k), e * samples + k);
+    }
+    if (r->on_environment) {
         SW_TRY(play(r, JOB_TRAIN, slice, r->rows));
         for (size_t e = 0; e < n; e++) {
             double steps = 0.0;
@@ -489,17 +493,6 @@ static sw_status evaluate_slice(es_run *r, uint32_t slice)
         keep_found(r, slice, r->fitness);
         return sw_es_tell_slice(r->job.es, slice, r->fitness, n);
     }
-    /* The samples of a slice of this generation. */
-    const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
-    es_batch_rows(r, r->rows);
-    for (size_t e = 0; e < n; e++) {
-        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
-        SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
-        const uint64_t first = es_batch_number(r, &which);
-        for (size_t k = 0; k < samples; k++)
-            put(r, &r->job.train.info, sample_at(r, first + k), e * samples + k);
-    }
-
     sw_run_args args = job_args(&r->job, JOB_TRAIN, r->inputs, r->generation);
     args.es_slice = slice;
     SW_TRY(witness(r, JOB_TRAIN, &args));
