@@ -214,7 +214,8 @@ void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *me
     }
 }
 
-bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b)
+/* Whether peaks and ends are the same in all phases. */
+static bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b)
 {
     for (int i = 0; i < SW_PHASES; i++)
         if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)

@@ -51,8 +51,6 @@ result_text result_both(size_t bytes);
 
 /* A table of phases; either may be NULL. */
 void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *measured);
-/* Whether peaks and ends are the same in all phases. */
-bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b);
 
 /* The bytes of runs: of each phase the highest peak of all, and the live bytes at its end in
  * the last. */
