@@ -442,12 +442,11 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     q->no_graphs = opts->no_graphs;
     q->most_graphs = MOST_GRAPHS;
     const sw_status status = make(q, opts);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = q;
+    else
         swi_queue_destroy(q);
-        return status;
-    }
-    *out = q;
-    return SW_OK;
+    return status;
 }
 
 static void end_event(const swi_queue *q, sw_cuda_event *event)

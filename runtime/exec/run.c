@@ -306,9 +306,8 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
-    SW_TRY(sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
-                           sizeof *exec->op_ns));
-    return SW_OK;
+    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
+                           sizeof *exec->op_ns);
 }
 
 /* The loop with nothing counted and no clock read. */

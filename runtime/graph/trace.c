@@ -12,24 +12,21 @@
 sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
-    SW_TRY(sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
-                           sizeof *t->nodes));
-    return SW_OK;
+    return sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
+                           sizeof *t->nodes);
 }
 
 sw_status swi_reserve_operands(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
-    SW_TRY(sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
-                           sizeof *t->operands));
-    return SW_OK;
+    return sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
+                           sizeof *t->operands);
 }
 
 sw_status swi_reserve_attrs(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
-    SW_TRY(sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
-    return SW_OK;
+    return sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1);
 }
 
 sw_status swi_trace_reset(swi_trace *t)

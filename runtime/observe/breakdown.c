@@ -203,8 +203,7 @@ static sw_status bump_breakdown(swi_breakdown *to, const swi_program *p,
 static sw_status reserve_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
-    SW_TRY(sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
-    return SW_OK;
+    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes);
 }
 
 static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)

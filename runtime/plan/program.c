@@ -693,12 +693,11 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     const sw_status status = build(p, ctx, limit);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = p;
+    else
         swi_program_free(p);
-        return status;
-    }
-    *out = p;
-    return SW_OK;
+    return status;
 }
 
 static size_t trace_bytes(const swi_trace *t)

@@ -486,8 +486,7 @@ static sw_status make_groups(sw_checkpoint *c)
     }
     c->copy_bytes = at;
     c->n_knobs = knobs;
-    SW_TRY(sw_heap_alloc(&c->knobs, SW_HEAP_RECORDS, knobs * sizeof *c->knobs));
-    return SW_OK;
+    return sw_heap_alloc(&c->knobs, SW_HEAP_RECORDS, knobs * sizeof *c->knobs);
 }
 
 static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)

@@ -226,9 +226,8 @@ sw_status es_batch_open(es_run *r)
     if (!r->on_environment)
         return SW_OK;
     SW_TRY(sw_heap_alloc(&r->poles, SW_HEAP_RECORDS, (size_t)r->rows * sizeof *r->poles));
-    SW_TRY(sw_heap_alloc(&r->fitness, SW_HEAP_RECORDS,
-                         (size_t)r->opts.slice * sizeof *r->fitness));
-    return SW_OK;
+    return sw_heap_alloc(&r->fitness, SW_HEAP_RECORDS,
+                         (size_t)r->opts.slice * sizeof *r->fitness);
 }
 
 void es_batch_close(es_run *r)

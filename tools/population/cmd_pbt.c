@@ -348,8 +348,7 @@ static sw_status room(pop *p)
     SW_TRY(sw_heap_alloc(&p->order, SW_HEAP_RECORDS, n * sizeof *p->order));
     SW_TRY(sw_heap_alloc(&p->values, SW_HEAP_RECORDS, n * sizeof *p->values));
     SW_TRY(sw_heap_alloc(&p->sizes, SW_HEAP_RECORDS, n * sizeof *p->sizes));
-    SW_TRY(sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended));
-    return SW_OK;
+    return sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended);
 }
 
 /* CLI_GO or the exit status. */

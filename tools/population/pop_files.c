@@ -115,9 +115,8 @@ sw_status pop_history_open(pop *p)
     const pop_opts *o = &p->opts;
     if (o->replay != NULL || (o->plot == NULL && o->job.checkpoint == NULL))
         return SW_OK;
-    SW_TRY(
-        sw_heap_alloc(&p->history, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history));
-    return SW_OK;
+    return sw_heap_alloc(&p->history, SW_HEAP_RECORDS,
+                         (size_t)p->n_members * sizeof *p->history);
 }
 
 void pop_history_clear(pop *p)
