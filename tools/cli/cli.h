@@ -200,6 +200,9 @@ bool cli_save_asked(void);
 uint64_t cli_clock_ns(void);
 /* Has a file's name more than this end, such as ".csv"? Capitals count as small letters. */
 bool cli_ends_with(const char *path, const char *end);
+/* The place of a word in a list that ends with NULL: that of the NULL where it is not there. 0
+ * for no word. */
+int cli_word_at(const char *const *words, const char *word);
 
 /* Step times. All memory is taken by cli_times_init; past the capacity the oldest are
  * overwritten, while minimum and maximum stay those of all. */

@@ -872,14 +872,6 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
     return cli_parse(&command, argc, argv);
 }
 
-static eval_format by_word(const char *word)
-{
-    int i = 0;
-    while (predict_words[i] != NULL && strcmp(word, predict_words[i]) != 0)
-        i++;
-    return (eval_format)i;
-}
-
 /* Of FILE.csv and so on: its ending; else text. */
 static const char *by_ending(const eval_opts *o, bool predicts)
 {
@@ -896,8 +888,8 @@ static int check_format(eval_opts *o, bool predicts)
     if (o->json && o->word != NULL && strcmp(o->word, "json") != 0)
         return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
                          o->word);
-    o->format =
-        o->json ? EVAL_JSON : by_word(o->word != NULL ? o->word : by_ending(o, predicts));
+    const char *word = o->json ? "json" : o->word != NULL ? o->word : by_ending(o, predicts);
+    o->format = (eval_format)cli_word_at(predict_words, word);
     if (o->out != NULL && !predicts && o->format == EVAL_TEXT)
         return cli_error(CLI_USAGE, "--out has no effect with --format text: use a "
                                     "redirection, or name a file that ends in .json or .csv");

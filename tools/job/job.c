@@ -229,10 +229,7 @@ sw_status job_make(job *j)
     exec.shares = o->shares;
     exec.ranks = j->ranks;
     exec.shards = j->shards;
-    int i = 0;
-    while (o->nvtx != NULL && strcmp(o->nvtx, job_nvtx_words[i]) != 0)
-        i++;
-    exec.nvtx = (sw_nvtx_level)i;
+    exec.nvtx = (sw_nvtx_level)cli_word_at(job_nvtx_words, o->nvtx);
     SW_TRY(sw_exec_create(&j->exec, &exec));
     if (j->shards > 0) /* without ranks: a plan of one of several */
         j->exec->target.shards_here = j->shards_here;

@@ -99,10 +99,8 @@ static const char *of_backprop(const plan_opts *o)
 /* "f32,bf16"; what stays in the job is what takes the other options. */
 static int read_precisions(plan_opts *o)
 {
-    static const char *const words[] = {"f32", "bf16", "f32,bf16", "bf16,f32"};
-    int i = 0;
-    while (i < 4 && o->job.precision != NULL && strcmp(o->job.precision, words[i]) != 0)
-        i++;
+    static const char *const words[] = {"f32", "bf16", "f32,bf16", "bf16,f32", NULL};
+    const int i = cli_word_at(words, o->job.precision);
     if (i == 4)
         return cli_error(CLI_USAGE, "--precision must be f32, bf16, or f32,bf16 (got '%s')",
                          o->job.precision);

@@ -62,9 +62,7 @@ static int read_overhead(plan_opts *o)
 
 int plan_trade_check(plan_opts *o)
 {
-    int i = 0;
-    while (o->over_word != NULL && strcmp(o->over_word, plan_over_words[i]) != 0)
-        i++;
+    const int i = cli_word_at(plan_over_words, o->over_word);
     o->over = (plan_over)i;
     CLI_TRY(read_overhead(o));
     if (o->fit_bytes == 0 || !plan_trades(o))

@@ -251,14 +251,6 @@ static int split(pop *p)
     return status;
 }
 
-static int pop_word(const char *const *words, const char *word)
-{
-    int i = 0;
-    while (words[i] != NULL && strcmp(words[i], word) != 0)
-        i++;
-    return i;
-}
-
 static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
 {
     const pop_opts *o = &p->opts;
@@ -271,8 +263,8 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
         .donors = o->donors > 0.0 ? o->donors : 0.0,
         .resample_probability = o->resample > 0.0 ? o->resample : -1.0,
         .factors = {o->factor[0], o->factor[1]}, .synch = o->synch,
-        .exploit = (sw_exploit)pop_word(pop_exploit_words, o->exploit),
-        .explore = (sw_explore)pop_word(pop_explore_words, o->explore),
+        .exploit = (sw_exploit)cli_word_at(pop_exploit_words, o->exploit),
+        .explore = (sw_explore)cli_word_at(pop_explore_words, o->explore),
         .stop_time = p->steps_to_do, .stop_score = isnan(o->stop_score) ? 0.0 : o->stop_score,
         .has_stop_score = !isnan(o->stop_score), .custom = pop_explored,
         .user = (pop *)(uintptr_t)p, .without = without);
