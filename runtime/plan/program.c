@@ -216,20 +216,18 @@ sw_status swi_program_traced(const swi_program *p, swi_trace *room, const swi_tr
     if (p->traced.words == NULL)
         return SW_OK;
     *out = room;
-    {
-        swi_trace its = p->trace;
-        column a[COLUMNS], b[COLUMNS];
-        const uint32_t *from = p->traced.words;
-        columns_of(room, a);
-        columns_of(&its, b);
-        for (int c = 0; c < COLUMNS; c++) {
-            const size_t bytes = p->traced.count[c] * a[c].element;
-            SW_TRY(sw_heap_alloc(a[c].at, SW_HEAP_PROGRAMS, bytes));
-            *a[c].n = *a[c].cap = p->traced.count[c];
-            from = unpack_array(*a[c].at, bytes, &b[c], from);
-        }
-        return SW_OK;
+    swi_trace its = p->trace;
+    column a[COLUMNS], b[COLUMNS];
+    const uint32_t *from = p->traced.words;
+    columns_of(room, a);
+    columns_of(&its, b);
+    for (int c = 0; c < COLUMNS; c++) {
+        const size_t bytes = p->traced.count[c] * a[c].element;
+        SW_TRY(sw_heap_alloc(a[c].at, SW_HEAP_PROGRAMS, bytes));
+        *a[c].n = *a[c].cap = p->traced.count[c];
+        from = unpack_array(*a[c].at, bytes, &b[c], from);
     }
+    return SW_OK;
 }
 
 sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal)

@@ -625,34 +625,30 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
     SW_TRY(swi_reserve_attrs(t, sizeof(swi_strips_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
-    {
-        const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
-        const swi_node *body =
-            g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
-        swi_strips_attrs a;
-        memset(&a, 0, sizeof a);
-        a.kind = (int32_t)g->kind;
-        a.f = f->op;
-        a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
-        a.body = body->op;
-        a.body_grad = body->grad;
-        a.strip = g->strip;
-        memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
-        a.rebuilds = f->again == SWI_AGAIN_REBUILT;
-        a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
-        if (g->kind == SWI_STRIPS_UPDATE) {
-            memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
-            a.tile.rows = rows_of_tile(s, g);
-        }
-        if (g->at[BOUND] != SWI_NONE) {
-            a.has_bound = 1;
-            memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
-        }
-        memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
+    const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
+    const swi_node *body = g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
+    swi_strips_attrs a;
+    memset(&a, 0, sizeof a);
+    a.kind = (int32_t)g->kind;
+    a.f = f->op;
+    a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
+    a.body = body->op;
+    a.body_grad = body->grad;
+    a.strip = g->strip;
+    memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
+    a.rebuilds = f->again == SWI_AGAIN_REBUILT;
+    a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
+    if (g->kind == SWI_STRIPS_UPDATE) {
+        memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
+        a.tile.rows = rows_of_tile(s, g);
     }
+    if (g->at[BOUND] != SWI_NONE) {
+        a.has_bound = 1;
+        memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
+    }
+    memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
     const uint32_t n = write_operands(s, g, &n_in);
     const uint32_t lead = s->order->nodes[g->at[READER]];
-    const swi_node *f = node_at(s, g->at[FUNCTION]);
     swi_node *node = &t->nodes[lead];
     if (node->scratch == SWI_NONE)
         node->scratch = operand(s, f, f->n_in)->storage;

@@ -339,15 +339,12 @@ static void say_validation(const train *t)
 
 static sw_status validate(train *t)
 {
-    result_score score;
+    result_score score = {0}; /* of all of the test set; rows is less after an interrupt */
     const uint64_t start = cli_clock_ns();
-    /* All of the test set; rows is less where that was interrupted. */
-    result_score *out = &score;
-    *out = (result_score){0};
     SW_TRY(job_ranks_share_model(t->job.ranks, t->job.net.model, true));
     SW_TRY(sw_loader_epoch(t->test_loader, 0));
     const bool ranks = t->job.ranks != NULL;
-    while (!train_interrupted(t) && out->rows < t->job.test.n) {
+    while (!train_interrupted(t) && score.rows < t->job.test.n) {
         const sw_array *inputs;
         int n_inputs;
         result_score own = {0}; /* of a batch, of which each rank has one */
@@ -355,12 +352,12 @@ static sw_status validate(train *t)
         if (n_inputs == 0 && !ranks)
             break;
         if (n_inputs > 0)
-            SW_TRY(
-                run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, ranks ? &own : out, NULL));
+            SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, ranks ? &own : &score,
+                       NULL));
         if (ranks)
-            SW_TRY(train_ranks_validate(t, &own, out));
+            SW_TRY(train_ranks_validate(t, &own, &score));
         if (!t->opts.quiet)
-            cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
+            cli_progress("testing  %" PRId64 "/%" PRId64, score.rows, t->job.test.n);
     }
     SW_TRY(land(t));
     if (score.rows < t->job.test.n)
