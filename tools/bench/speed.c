@@ -215,7 +215,6 @@ static void report(bench *b, run *r)
                      .epoch_median_ns = epoch > 0
                                             ? (int64_t)(epoch * (double)rows[STEP].times.median)
                                             : BENCH_NONE};
-#define FACT(kind, key, head) {#key, BENCH_##kind, offsetof(facts, key), head, 0}
     bench_facts(b, of_facts, &f);
     bench_rows(b, "rows", fields, rows, o.control ? 5 : 1);
 }
