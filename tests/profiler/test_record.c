@@ -159,7 +159,7 @@ static void random_push(life *l)
 {
     sw_arena *a = l->b->arena;
     void *at;
-    /* What the store has no room for is denied. */
+    /* A push is denied where the store has no room for it. */
     (void)!sw_arena_push(a, &at, (size_t)sw_dice_below(&l->dice, 1 << 19), "random");
 }
 

@@ -60,7 +60,7 @@ typedef struct {
 } result_bytes;
 void result_bytes_add(result_bytes *to, const sw_phase_info *phase, size_t peak_bytes);
 
-/* What was measured of a program, as `by` ("arena", "access") saw it; NULL: it never ran. */
+/* A program, as `by` ("arena", "access") measured it; phase NULL: it never ran. */
 typedef struct {
     const sw_phase_info *phase;
     size_t peak_bytes;
