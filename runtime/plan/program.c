@@ -760,15 +760,10 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
 {
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
-    p->id = from->id;
-    p->hash = from->hash;
-    p->n_models = from->n_models;
-    p->n_inputs = from->n_inputs;
-    p->model_bytes = from->model_bytes;
-    p->slot_bytes = from->slot_bytes;
-    p->height = from->height;
-    p->info = from->info;
-    p->peak_op = from->peak_op;
+    *p = (swi_program)SW_INIT(.id = from->id, .hash = from->hash, .n_models = from->n_models,
+                              .n_inputs = from->n_inputs, .model_bytes = from->model_bytes,
+                              .slot_bytes = from->slot_bytes, .height = from->height,
+                              .info = from->info, .peak_op = from->peak_op);
     sw_status status = swi_trace_copy(&p->trace, &from->trace);
     if (status == SW_OK)
         status = take_clone(p, from);
