@@ -155,7 +155,7 @@ sw_status swi_guard_reserve(swi_guard *g, const swi_program *p)
         size_t used = SW_ALIGN;
         bool fits = take(NULL, &used, p->ops[i].scratch_bytes, &none);
         for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-            const swi_value *v = &t->values[t->operands[node->first + k]];
+            const swi_value *v = swi_operand(t, node, k);
             fits = fits && take(NULL, &used, t->storages[v->storage].bytes, &none);
         }
         if (!fits)

@@ -332,7 +332,7 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
                      sw_kernel_info *out)
 {
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
-        types[i] = trace->values[trace->operands[node->first + i]].type;
+        types[i] = swi_operand(trace, node, i)->type;
     *out =
         (sw_kernel_info)SW_INIT(.in = types, .out = types + node->n_in, .n_in = (int)node->n_in,
                                 .n_out = (int)node->n_out, .attrs = swi_node_attrs(trace, node),
@@ -381,8 +381,7 @@ static const char *writer_of(const sw_ctx *ctx, uint32_t storage)
     for (uint32_t n = ctx->trace.n_nodes; n-- > 0;) {
         const swi_node *node = &ctx->trace.nodes[n];
         for (uint32_t i = 0; i < node->n_out; i++)
-            if (ctx->trace.values[ctx->trace.operands[node->first + node->n_in + i]].storage ==
-                storage)
+            if (swi_operand(&ctx->trace, node, node->n_in + i)->storage == storage)
                 return swi_op(node->op)->name;
     }
     return "?";

@@ -159,8 +159,8 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
                (x->n_in + x->n_out) * sizeof(uint32_t)) != 0)
         return true;
     for (uint32_t i = 0; i < x->n_in + x->n_out; i++) {
-        const swi_value *v = &a->values[a->operands[x->first + i]];
-        const swi_value *w = &b->values[b->operands[y->first + i]];
+        const swi_value *v = swi_operand(a, x, i);
+        const swi_value *w = swi_operand(b, y, i);
         const swi_storage *s = &a->storages[v->storage], *r = &b->storages[w->storage];
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
             !same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
@@ -202,7 +202,7 @@ uint64_t swi_trace_hash(const swi_trace *t)
         const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
         hash = swi_fnv(hash, words, sizeof words);
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
-            const swi_value *v = &t->values[t->operands[n->first + k]];
+            const swi_value *v = swi_operand(t, n, k);
             hash =
                 swi_fnv(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
         }
@@ -253,7 +253,7 @@ static void fill(const swi_program *p, uint32_t op, swi_template *to, sw_buffer 
     const swi_trace *t = &p->trace;
     const swi_node *node = &t->nodes[p->ops[op].node];
     for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-        const swi_value *v = &t->values[t->operands[node->first + k]];
+        const swi_value *v = swi_operand(t, node, k);
         buffers[k] = (sw_buffer){.type = v->type};
         swi_value_strides(t, v, buffers[k].stride);
     }
@@ -598,7 +598,7 @@ void swi_program_bind(swi_program *p)
         op->phase = node->phase;
         op->is_update = node->is_update || node->writes_model;
         for (uint32_t k = 0; k < op->n_buffers; k++) {
-            const swi_value *v = &t->values[t->operands[node->first + k]];
+            const swi_value *v = swi_operand(t, node, k);
             p->binds[buffer + i + k] = bind_of(t, v->storage, v->offset);
         }
         p->binds[buffer + i + op->n_buffers] = node->scratch != SWI_NONE

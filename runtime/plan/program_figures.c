@@ -119,7 +119,7 @@ const char *swi_made_name(const swi_trace *t, uint32_t storage, const swi_node *
         if (made)
             kind = ".scratch";
         for (uint32_t i = 0; i < node->n_out && !made && !node->is_view; i++)
-            made = t->values[t->operands[node->first + node->n_in + i]].storage == storage;
+            made = swi_operand(t, node, node->n_in + i)->storage == storage;
         if (made) {
             what = swi_op_word(node->op);
             if (node->grad >= 0)

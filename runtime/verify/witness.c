@@ -100,12 +100,8 @@ static sw_status find_roots(swi_witness *w)
 {
     const swi_trace *t = &w->program->trace;
     SW_TRY(sw_heap_alloc(&w->root, SWI_WITNESS_HEAP, t->n_storages * sizeof *w->root));
-    for (uint32_t s = 0; s < t->n_storages; s++) {
-        uint32_t r = s;
-        while (t->storages[r].alias != r)
-            r = t->storages[r].alias;
-        w->root[s] = r;
-    }
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        w->root[s] = swi_root_of(t, s);
     return SW_OK;
 }
 
