@@ -20,8 +20,7 @@
  * mean. The sum y of an output is (2 equal - n) / sqrt(inputs) - bias, over the n inputs inside
  * of the image (padding has no value, as in a convolution of numbers), the bias with its own
  * noise; its bit is y > 0. */
-#ifndef SW_BINARY_H
-#define SW_BINARY_H
+#pragma once
 
 #include "kernels/noise.h"
 #include "kernels/par.h"
@@ -127,5 +126,3 @@ typedef struct {
     void (*member)(float *theta, const sw_noise_spec *spec, const sw_noise_at *at, float scale,
                    bool mirrored, int64_t first_row, int64_t n_rows);
 } sw_binary_kernels;
-
-#endif

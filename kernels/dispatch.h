@@ -1,7 +1,6 @@
 /* Instruction sets, chosen at run time. Each family of kernels is compiled once per instruction
  * set (cpu/isa) and offers one table of functions for each. */
-#ifndef SW_DISPATCH_H
-#define SW_DISPATCH_H
+#pragma once
 
 #include "kernels/axes.h"
 #include "kernels/binary.h"
@@ -38,5 +37,3 @@ const sw_pointwise_kernels *sw_pointwise(sw_isa isa);
 const sw_axes_kernels *sw_axes(sw_isa isa);
 const sw_noise_kernels *sw_noise(sw_isa isa);
 const sw_binary_kernels *sw_binary(sw_isa isa);
-
-#endif

@@ -5,8 +5,7 @@
  * by shape and instruction set: no bit depends on threads, on which directions are in a launch
  * or on their order. Scratch is the caller's: as many bytes as the size function says, aligned
  * to 64, contents undefined. */
-#ifndef SW_NOISE_KERNELS_H
-#define SW_NOISE_KERNELS_H
+#pragma once
 
 #include "kernels/axes.h"
 #include "kernels/dense.h"
@@ -82,5 +81,3 @@ typedef struct {
     void (*step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
                  const float *numbers, const sw_par *par);
 } sw_noise_kernels;
-
-#endif

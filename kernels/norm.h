@@ -8,8 +8,7 @@
  * takes two passes, the second about the rounded mean and corrected for what rounding left
  * there (Chan, Golub, LeVeque 1983): its error does not grow with the mean. The lanes are fixed
  * by shape and layout: the same bits for every instruction set and number of threads. */
-#ifndef SW_NORM_H
-#define SW_NORM_H
+#pragma once
 
 #include "kernels/par.h"
 #include <stdbool.h>
@@ -60,5 +59,3 @@ typedef struct {
     void (*fixed)(const sw_norm_args *n, const sw_par *par);
     void (*fixed_dx)(const sw_norm_args *n, const sw_par *par);
 } sw_norm_kernels;
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Sums go in sixteen lanes and then in lane order, or in float64 one after the other: one order
  * for every number of threads. */
-#ifndef SW_POINTWISE_H
-#define SW_POINTWISE_H
+#pragma once
 
 #include "kernels/ids.h"
 #include "kernels/optim.h"
@@ -164,5 +163,3 @@ static inline int64_t sw_pointwise_parts(int64_t n)
 {
     return (n + 16383) / 16384; /* parts of kernels/cpu/isa/element_loops.h */
 }
-
-#endif

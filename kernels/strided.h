@@ -1,7 +1,6 @@
 /* Kernels over any strides: copies, broadcasting, sums over axes. One pass in row-major order
  * of the result; plain, for what is small or rare. Strides count elements; 0 repeats. */
-#ifndef SW_STRIDED_H
-#define SW_STRIDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void sw_strided_where(float *y, const uint8_t *mask, const int64_t *m, const flo
  * reduced[i] are summed; nd->y of those is ignored. */
 void sw_strided_sum(float *y, const float *a, const bool *reduced, double factor,
                     bool accumulate, const sw_strided *strided);
-
-#endif

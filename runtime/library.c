@@ -1,7 +1,6 @@
 /* The top of all folders: the ops and the observers are registered here, so that nothing
  * below names them. Public functions that need either stand here too: a program that is linked
  * statically has this file because it calls one of them. */
-#include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
 #include "runtime/ops/ops.h"
 

@@ -1,6 +1,5 @@
 /* The functions of runtime/api/older_names.h: each calls the one with the present name, or says
  * that nothing does it any more. */
-#include "alloc/base/error.h"
 #include "runtime/stepwell.h"
 
 sw_status sw_checkpoint_state(sw_checkpoint *checkpoint, sw_checkpoint_info *out)

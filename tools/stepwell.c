@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "tools/cli/cli.h"
 #include "kernels/dispatch.h"
-#include "alloc/base/fault.h"
 #include <string.h>
 
 static const cli_tool tools[] = {

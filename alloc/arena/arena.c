@@ -106,13 +106,11 @@ size_t sw_budget_used(const sw_budget *budget)
 struct sw_arena {
     swi_address_entry claim; /* first: describe() goes back from it */
     sw_arena_opts opts;
-    size_t height; /* promised and charged; whoever visits the claims reads it too */
-    size_t top;    /* of the bump, red zones included */
-    size_t live;   /* rounded bytes */
-    size_t used;   /* of the bump, red zones left out */
-    size_t high_water;
+    size_t height;    /* promised and charged; whoever visits the claims reads it too */
+    size_t top;       /* of the bump, red zones included */
+    size_t live;      /* rounded bytes */
+    size_t used;      /* of the bump, red zones left out */
     size_t committed; /* of the store; read as height is */
-    uint32_t generation;
 };
 
 /* Bytes that a sanitizer may know of, and that host code may fill. */
@@ -151,7 +149,6 @@ static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t b
                   uint32_t id, const char *label)
 {
     SW_ASSERT(a->used <= a->height && a->used <= a->top);
-    SW_ASSERT(a->generation > 0);
     if (a->opts.observer.event == NULL)
         return;
     const sw_event event = {kind, id, offset, bytes, label, a};
@@ -183,7 +180,6 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     SW_ASSERT(opts->store->committed_bytes <= opts->store->reserved_bytes);
     SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, sizeof(sw_arena)));
     (*out)->opts = *opts;
-    (*out)->generation = 1;
     sw_budget_share(opts->budget);
     swi_address_map_add(&(*out)->claim, describe);
     return SW_OK;
@@ -306,34 +302,9 @@ sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label
     give(a, offset, bytes);
     a->top = top;
     a->used = used;
-    if (used > a->high_water)
-        a->high_water = used;
     a->live += rounded;
     *out = at;
     state(a, SW_EVENT_PUSH, offset, rounded, 0, label);
-    return SW_OK;
-}
-
-sw_arena_mark sw_arena_top(const sw_arena *a)
-{
-    return (sw_arena_mark){a->top, a->used, a->generation};
-}
-
-sw_status sw_arena_rewind(sw_arena *a, sw_arena_mark mark)
-{
-    if (mark.generation != a->generation || mark.top > a->top)
-        SW_FAIL(SW_STALE,
-                "%s: the mark (generation %u, height %zu) must be of the arena's generation "
-                "and not above it (generation %u, height %zu)",
-                a->opts.label, mark.generation, mark.top, a->generation, a->top);
-    SW_ASSERT(mark.live <= a->used && mark.live <= mark.top);
-    poison(a, mark.top, a->top - mark.top);
-    const size_t bytes = a->used - mark.live;
-    SW_ASSERT(bytes <= a->live);
-    a->live -= bytes;
-    a->top = mark.top;
-    a->used = mark.live;
-    state(a, SW_EVENT_REWIND, mark.top, bytes, 0, NULL);
     return SW_OK;
 }
 
@@ -342,8 +313,6 @@ void sw_arena_reset(sw_arena *a)
     poison(a, 0, a->opts.store->committed_bytes);
     const size_t bytes = a->live;
     a->top = a->used = a->live = 0;
-    a->generation++;
-    SW_ASSERT(a->generation != 0); /* marks of 2^32 resets ago would be good again */
     state(a, SW_EVENT_RESET, 0, bytes, 0, NULL);
 }
 
@@ -358,10 +327,7 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
         state(a, SW_EVENT_DENIED, offset, rounded, id, NULL);
         return status;
     }
-    if (offset + rounded > a->high_water)
-        a->high_water = offset + rounded;
     SW_ASSERT(offset % SW_ALIGN == 0);
-    SW_ASSERT(a->high_water <= a->height);
     give(a, offset, bytes);
     a->live += rounded;
     state(a, SW_EVENT_PLACE, offset, rounded, id, NULL);
@@ -389,24 +355,9 @@ size_t sw_arena_live(const sw_arena *a)
     return a->live;
 }
 
-size_t sw_arena_used(const sw_arena *a)
-{
-    return a->used;
-}
-
-size_t sw_arena_high_water(const sw_arena *a)
-{
-    return a->high_water;
-}
-
 size_t sw_arena_height(const sw_arena *a)
 {
     return a->height;
-}
-
-uint32_t sw_arena_generation(const sw_arena *a)
-{
-    return a->generation;
 }
 
 sw_store *sw_arena_store(const sw_arena *a)

@@ -1,12 +1,11 @@
 /* Arenas and budgets.
  *
  * An arena hands out ranges of one store. Two ways of use, never mixed between two resets:
- *   push   bump allocation with marks: immediate mode, model arenas, loaders
+ *   push   bump allocation: immediate mode, model arenas, loaders
  *   place  ranges at offsets that a plan has chosen: planned runs
- * reset() is O(1), grows the generation, and gives everything back. An arena belongs to one
+ * reset() is O(1) and gives everything back. An arena belongs to one
  * thread at a time; a budget may be shared by any number of threads. */
-#ifndef SW_ARENA_H
-#define SW_ARENA_H
+#pragma once
 
 #include "alloc/base/address_map.h"
 #include "alloc/base/base.h"
@@ -60,14 +59,6 @@ SW_MUST_USE sw_status sw_arena_grow(sw_arena *arena, size_t height, bool commit)
 SW_MUST_USE sw_status sw_arena_push(sw_arena *arena, void **out, size_t bytes,
                                     const char *label);
 
-typedef struct {
-    size_t top, live;
-    uint32_t generation;
-} sw_arena_mark;
-sw_arena_mark sw_arena_top(const sw_arena *arena);
-/* Give back all that was pushed after the mark. SW_STALE for a mark of another generation or
- * above the top. */
-SW_MUST_USE sw_status sw_arena_rewind(sw_arena *arena, sw_arena_mark mark);
 void sw_arena_reset(sw_arena *arena);
 
 /* State that the planned range [offset, offset+bytes) becomes live (bytes is rounded up to
@@ -77,12 +68,7 @@ SW_MUST_USE sw_status sw_arena_place(sw_arena *arena, size_t offset, size_t byte
 void sw_arena_release(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 
 unsigned char *sw_arena_base(const sw_arena *arena);
-size_t sw_arena_live(const sw_arena *arena);       /* rounded bytes of live ranges */
-size_t sw_arena_used(const sw_arena *arena);       /* height of the bump, red zones left out */
-size_t sw_arena_high_water(const sw_arena *arena); /* highest end of any range, ever */
-size_t sw_arena_height(const sw_arena *arena);     /* promised by sw_arena_grow */
-uint32_t sw_arena_generation(const sw_arena *arena);
+size_t sw_arena_live(const sw_arena *arena);   /* rounded bytes of live ranges */
+size_t sw_arena_height(const sw_arena *arena); /* promised by sw_arena_grow */
 sw_store *sw_arena_store(const sw_arena *arena);
 sw_budget *sw_arena_budget(const sw_arena *arena); /* NULL: none */
-
-#endif

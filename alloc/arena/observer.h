@@ -1,15 +1,13 @@
 /* Facts stated by arenas. A listener is called when the arena is consistent again, on the
  * calling thread; it may not call an arena and cannot fail. */
-#ifndef SW_OBSERVER_H
-#define SW_OBSERVER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 typedef enum {
     SW_EVENT_PUSH,    /* bytes taken from the top; offset and bytes of the range */
-    SW_EVENT_REWIND,  /* top moved back to offset; bytes given back */
-    SW_EVENT_RESET,   /* everything given back; generation has grown */
+    SW_EVENT_RESET,   /* everything given back */
     SW_EVENT_PLACE,   /* a planned range becomes live; id is the caller's */
     SW_EVENT_RELEASE, /* a planned range dies */
     SW_EVENT_COMMIT,  /* physical bytes grew; bytes is the new total */
@@ -28,5 +26,3 @@ typedef struct {
     void (*event)(void *context, const sw_event *event); /* NULL: no observer */
     void *context;
 } sw_observer;
-
-#endif

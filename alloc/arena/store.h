@@ -1,8 +1,7 @@
 /* Stores: where an arena's bytes come from. A store is one contiguous address range that is
  * committed from the bottom up as it grows, so addresses never move (but where a device cannot
  * map memory, below). One thread at a time. */
-#ifndef SW_STORE_H
-#define SW_STORE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -56,5 +55,3 @@ SW_MUST_USE sw_status sw_store_device_create(sw_store **out, size_t reserve_byte
 
 /* Destroy any store; NULL is fine. */
 void sw_store_destroy(sw_store *store);
-
-#endif

@@ -1,8 +1,7 @@
 /* Which address ranges of the process are ours, and their owners: the stores of arenas,
  * the stacks of threads, and the ranges that the heap has mapped for each purpose. Arenas
  * and threads enter themselves. An entry costs nothing until the map is read. */
-#ifndef SW_ADDRESS_MAP_H
-#define SW_ADDRESS_MAP_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -48,5 +47,3 @@ void swi_address_map_add(swi_address_entry *c, bool (*describe)(const swi_addres
                                                                 sw_address_range *out));
 void swi_address_map_remove(swi_address_entry *c);
 void swi_address_map_changed(void); /* an arena grew */
-
-#endif

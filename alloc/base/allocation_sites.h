@@ -1,8 +1,7 @@
 /* Where the live blocks of the heap were taken: which line of the source holds how much.
  * Off until it is switched on. While it is off a block costs nothing; no block has a header.
  * Blocks that were taken before are not counted. Thread-safe. */
-#ifndef SW_ALLOCATION_SITES_H
-#define SW_ALLOCATION_SITES_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -19,12 +18,9 @@ typedef struct {
 SW_MUST_USE sw_status sw_sites_begin(void);
 void sw_sites_end(void);
 
-/* False where there is no such site. */
+/* False where there is no such site. Blocks that found no room in the notes are in the counts
+ * of the heap alone. */
 bool sw_sites_read(uint32_t i, sw_alloc_site *out);
-/* Blocks that found no room in the notes; they are in the counts of the heap alone. */
-uint64_t sw_sites_lost(void);
 
 /* For the table of mem.h: a block is there; a block goes, still owned by the caller. */
 bool swi_sites_on(void);
-
-#endif

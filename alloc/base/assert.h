@@ -1,12 +1,9 @@
 /* SW_ASSERT is for our own mistakes: it stops a build with checks >= 1 and is nothing in
  * others. */
-#ifndef SW_ASSERT_H
-#define SW_ASSERT_H
+#pragma once
 
 #if SW_CHECKS >= 1
 #define SW_ASSERT(condition) ((condition) ? (void)0 : __builtin_trap())
 #else
 #define SW_ASSERT(condition) ((void)0)
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Whether a failure was recorded. */
-#ifndef SW_ERROR_H
-#define SW_ERROR_H
+#pragma once
 
 #include "alloc/base/base.h"
 
@@ -12,5 +11,3 @@ uint64_t sw_error_count(void);
 
 /* "" takes the note away. */
 void swi_note_set(const char *format, ...) SW_PRINTF(1, 2);
-
-#endif

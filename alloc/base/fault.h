@@ -1,8 +1,7 @@
 /* Failure on request: the k-th call of a kind fails, or every call from the k-th on. The tables
  * of mem.h and sys.h ask here before they do anything. Process-wide, thread-safe, free when
  * off. */
-#ifndef SW_FAULT_H
-#define SW_FAULT_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -60,5 +59,3 @@ bool swi_fault_random(uint64_t *value);
 
 /* For the tables only: count one call and say whether it must fail. */
 bool swi_fault_hit(sw_fault_kind kind);
-
-#endif

@@ -15,9 +15,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static bool folder_of(char to[PATH_MAX], const char *path);
-static void fd_path(char to[SWI_FD_PATH], int fd);
-
 /* File systems of which a sync does not say that the data will be there. */
 
 /* f_type of Linux's file systems; FUSE: what its program does on a sync is not known here. */
@@ -152,6 +149,25 @@ static bool look_at(int fd, bool *waits)
     if (!*waits && !S_ISREG(st.st_mode))
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     return true;
+}
+
+/* The folder that the name `path` stands in. False, with errno, where it is too long. */
+static bool folder_of(char to[PATH_MAX], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(to, path, n);
+    memcpy(to + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
+    return true;
+}
+
+static void fd_path(char to[SWI_FD_PATH], int fd)
+{
+    snprintf(to, SWI_FD_PATH, "/proc/self/fd/%d", fd);
 }
 
 static int open_path(const char *path, sw_file_mode mode, bool *waits)
@@ -374,25 +390,6 @@ bool sw_file_waits(const sw_file *file)
 /* ---- file names -------------------------------------------------------------------------- */
 
 /* Names of files and folders: what stands there, and what is renamed, linked and removed. */
-
-/* The folder that the name `path` stands in. False, with errno, where it is too long. */
-static bool folder_of(char to[PATH_MAX], const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
-    if (n >= PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(to, path, n);
-    memcpy(to + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
-    return true;
-}
-
-static void fd_path(char to[SWI_FD_PATH], int fd)
-{
-    snprintf(to, SWI_FD_PATH, "/proc/self/fd/%d", fd);
-}
 
 sw_status sw_folder_sync(const char *path)
 {

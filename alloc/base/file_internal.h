@@ -1,8 +1,6 @@
 /* Shared by the files of the file table. Messages are "path: reason". */
-#ifndef SW_FILE_INTERNAL_H
-#define SW_FILE_INTERNAL_H
+#pragma once
 
-#include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include <errno.h>
 
@@ -15,5 +13,3 @@ struct sw_file {
 
 /* The name by which the system finds an open file that may have none. */
 enum { SWI_FD_PATH = 32 };
-
-#endif

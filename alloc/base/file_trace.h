@@ -1,7 +1,6 @@
 /* Reports to a listener what the file table has done: tests record a save and ask what a loss
  * of power can leave of it. Process-wide, for one thread at a time; free when off. */
-#ifndef SW_FILE_TRACE_H
-#define SW_FILE_TRACE_H
+#pragma once
 
 #include "alloc/base/sys.h"
 
@@ -32,5 +31,3 @@ typedef struct {
 /* Call `listen` after each call of the file table that succeeded and changed something; NULL
  * ends it. The event ends with the call. */
 void sw_file_trace(void (*listen)(void *context, const sw_file_event *event), void *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* A gzip stream over an open file, which it borrows. */
-#ifndef SW_GZIP_H
-#define SW_GZIP_H
+#pragma once
 
 #include "alloc/base/sys.h"
 
@@ -28,5 +27,3 @@ typedef struct {
 void sw_crc32_init(sw_crc32_table *table, uint32_t polynomial);
 /* The check of all bytes: `crc` is that of those before these, 0 where there are none. */
 uint32_t sw_crc32(const sw_crc32_table *table, uint32_t crc, const void *bytes, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* The calls of the library that go on on a thread while a callback of theirs runs, and the
  * objects that they use. A callback that asks such an object for what it must not do gets
  * SW_BUSY. Records lie with those who call: nothing is allocated. */
-#ifndef SW_HANDLE_H
-#define SW_HANDLE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "alloc/base/mem.h"
@@ -184,5 +183,3 @@ typedef struct sw_fork_lock {
     }
 void sw_fork_lock_take(sw_fork_lock *lock);
 void sw_fork_lock_give(sw_fork_lock *lock);
-
-#endif

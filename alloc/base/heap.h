@@ -1,6 +1,5 @@
 /* The one way down to the host heap, for mem.c alone. Zeroed blocks, aligned to 16. */
-#ifndef SW_HEAP_H
-#define SW_HEAP_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -20,5 +19,3 @@ void swi_heap_report(sw_heap_report *out);
 bool swi_heap_other_bytes(size_t *out);
 sw_status swi_heap_profile_ready(void);
 sw_status swi_heap_profile_write(const char *path);
-
-#endif

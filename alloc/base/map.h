@@ -1,7 +1,6 @@
 /* Texts and the numbers of what has them, found by a hash in whatever order they come. The map
  * has no text of its own: each must stay where it is. */
-#ifndef SW_MAP_H
-#define SW_MAP_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -24,5 +23,3 @@ bool sw_map_add(sw_map *map, const char *text, size_t n, uint32_t thing);
 const sw_map_slot *sw_map_find(const sw_map *map, const char *text, size_t n);
 void sw_map_clear(sw_map *map);
 void sw_map_free(sw_map *map, sw_heap heap);
-
-#endif

@@ -357,7 +357,7 @@ sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access a
 
 /* Sites: a hash table of live blocks by address, and one of sites by the address of their
  * text, under one lock. The table of blocks doubles when half of it is used; where there is no
- * memory for that, new blocks are counted as lost, and nothing fails. */
+ * memory for that, new blocks are not noted, and nothing fails. */
 
 #define FIRST_SLOTS 1024u /* a power of two */
 #define NO_SITE UINT32_MAX
@@ -381,7 +381,6 @@ static size_t n_slots, n_used;
 static sw_alloc_site sites[SW_SITES_MAX];
 static uint32_t n_places;
 static seen_text texts[2 * SW_SITES_MAX];
-static uint64_t lost;
 
 bool swi_sites_on(void)
 {
@@ -487,9 +486,7 @@ static void site_born(void *block, sw_heap heap, size_t bytes, const char *text)
     sw_fork_lock_take(&lock_sites);
     if (slots != NULL) {
         const uint32_t site = site_of(text, heap);
-        if (site == NO_SITE || (2 * n_used >= n_slots && !grow()))
-            lost++;
-        else {
+        if (site != NO_SITE && (2 * n_used < n_slots || grow())) {
             insert((noted){block, bytes, site});
             n_used++;
             sites[site].blocks++;
@@ -529,7 +526,6 @@ sw_status sw_sites_begin(void)
         n_slots = FIRST_SLOTS;
         n_used = 0;
         n_places = 0;
-        lost = 0;
         memset(texts, 0, sizeof texts);
     }
     atomic_fetch_add(&users, 1);
@@ -562,12 +558,4 @@ bool sw_sites_read(uint32_t i, sw_alloc_site *out)
         *out = sites[i];
     sw_fork_lock_give(&lock_sites);
     return there;
-}
-
-uint64_t sw_sites_lost(void)
-{
-    sw_fork_lock_take(&lock_sites);
-    const uint64_t n = lost;
-    sw_fork_lock_give(&lock_sites);
-    return n;
 }

@@ -2,8 +2,7 @@
  * the project allocates on the host comes through here, is counted, and can be made to fail
  * (fault.h). The heap is jemalloc, one arena per purpose, where it is built in, else malloc.
  * Thread-safe. */
-#ifndef SW_MEM_H
-#define SW_MEM_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -119,5 +118,3 @@ uint64_t sw_mem_calls(void);
 /* From here on, calls of this thread are not among them: a thread that works beside the steps,
  * and not for one, such as the writer of checkpoints. */
 void sw_mem_aside(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Texts for people: as snprintf, but what `%zu` prints has separators, 1,234,567. In this
  * project a size_t in a message is a number of bytes or of things, so all of them read
  * alike. */
-#ifndef SW_MESSAGE_H
-#define SW_MESSAGE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ int sw_message_list(char *to, size_t bytes, const char *format, va_list list)
 
 /* "1,234,567"; to: room for 32. */
 const char *sw_digits(char *to, uint64_t n);
-
-#endif

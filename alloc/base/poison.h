@@ -1,6 +1,5 @@
 /* Poisoning of dead arena bytes, where a sanitizer listens. Addresses are multiples of 64. */
-#ifndef SW_POISON_H
-#define SW_POISON_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ static inline void sw_unpoison(const void *address, size_t bytes)
     (void)bytes;
 #endif
 }
-
-#endif

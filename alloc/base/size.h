@@ -1,7 +1,6 @@
 /* The one place where sizes are multiplied, added and rounded up. Every function returns 0 and
  * leaves *out alone when the exact result does not fit. */
-#ifndef SW_SIZE_H
-#define SW_SIZE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -39,6 +38,11 @@ static inline bool sw_size_align(size_t a, size_t align, size_t *out)
 static inline size_t sw_size_round(size_t bytes)
 {
     return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+}
+
+static inline size_t sw_size_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 /* The offset of the next part of a block whose parts so far take *sum bytes; each begins at a
@@ -80,5 +84,3 @@ static inline bool sw_size_elements(const int64_t *dims, int n_dims, int64_t *ou
     *out = zero ? 0 : n;
     return true;
 }
-
-#endif

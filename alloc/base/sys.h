@@ -1,8 +1,7 @@
 /* The file table, thread creation and library opening: the other calls into the operating
  * system that can fail. Each can be made to fail (fault.h). Messages name the path and the
  * reason. */
-#ifndef SW_SYS_H
-#define SW_SYS_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -184,5 +183,3 @@ bool swi_wait_input(int fd);
 bool swi_wait_output(int fd);
 /* Sleep for a slice; false: interrupted for a second. *slices is 0 before the first call. */
 bool swi_wait_slice(unsigned *slices);
-
-#endif

@@ -1,8 +1,7 @@
 /* The placement solver: an offset for each buffer, so that buffers which live at the same time
  * do not overlap and the height is small. Pure: no time, no randomness, equal input gives equal
  * output. */
-#ifndef SW_PLACEMENT_H
-#define SW_PLACEMENT_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -67,5 +66,3 @@ sw_placement_end sw_placement_end_of(const sw_placement_result *result, size_t c
  * names the pair or the buffer. */
 SW_MUST_USE sw_status sw_placement_check(const sw_placement_item *items, size_t n,
                                          size_t height);
-
-#endif

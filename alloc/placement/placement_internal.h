@@ -1,6 +1,5 @@
 /* Offsets of the placement solver: multiples of any number, not of powers of two alone. */
-#ifndef SW_PLACEMENT_INTERNAL_H
-#define SW_PLACEMENT_INTERNAL_H
+#pragma once
 
 #include "alloc/placement/placement.h"
 #include <stdatomic.h>
@@ -217,5 +216,3 @@ void swi_search_run(swi_search *s, uint64_t most);
 /* Whether the search need not go on: it can no longer win, or the caller has asked to stop. */
 bool swi_race_is_over(const swi_search *s);
 void swi_race_ended(const swi_search *s);
-
-#endif

@@ -3,8 +3,7 @@
  * values and sentences. A column says what one member of a row is: its key, its head, the kind
  * of its value and where it lies. A list of columns describes the rows of a table as well as
  * the members of one object. */
-#ifndef STEPWELL_DOCUMENT_H
-#define STEPWELL_DOCUMENT_H
+#pragma once
 
 #include "profiler/inspect/writer.h"
 #include "profiler/record/json.h"
@@ -198,5 +197,3 @@ void report_begin_object(sw_json *j);
 SW_MUST_USE sw_status report_print_object(sw_json *j, const report_style *style);
 SW_MUST_USE sw_status report_end_object(sw_json *j, const report_tail *more,
                                         const report_style *style);
-
-#endif

@@ -1,6 +1,5 @@
 /* Small numbers for large ones: numbers by number, texts by their address. */
-#ifndef STEPWELL_NUMBERS_H
-#define STEPWELL_NUMBERS_H
+#pragma once
 
 #include "alloc/base/base.h"
 
@@ -32,5 +31,3 @@ typedef struct {
 
 void swi_strings_free(swi_strings *s);
 uint32_t swi_strings_number(swi_strings *s, const char *text);
-
-#endif

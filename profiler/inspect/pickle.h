@@ -16,8 +16,7 @@
  *
  * Errors are those of the sink; keys of a dictionary and their values take turns, which is the
  * caller's business. */
-#ifndef SW_PICKLE_H
-#define SW_PICKLE_H
+#pragma once
 
 #include "profiler/inspect/sink.h"
 
@@ -46,5 +45,3 @@ void sw_pickle_tuple2(sw_pickle *p, uint32_t a, uint32_t b);
 uint32_t sw_pickle_keep(sw_pickle *p);
 /* That value once more. */
 void sw_pickle_again(sw_pickle *p, uint32_t number);
-
-#endif

@@ -1,7 +1,6 @@
 /* Profiles: lines as records in bounded memory, their members, the one reader of records, and
  * the timeline of a file. Messages name file, line and member. */
-#ifndef STEPWELL_PROFILE_READ_H
-#define STEPWELL_PROFILE_READ_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/inspect/values.h"
@@ -166,5 +165,3 @@ typedef struct {
  * sw_timeline_free. */
 SW_MUST_USE sw_status timeline_open(sw_timeline **out, const char *path,
                                     const timeline_want *want);
-
-#endif

@@ -1,7 +1,6 @@
 /* Formats that a timeline is written in. One sink is one file, sink_<name>.c, and one line in
  * sinks.def. A sink streams: it takes room for what it must remember, never for its output. */
-#ifndef SW_SINK_H
-#define SW_SINK_H
+#pragma once
 
 #include "profiler/inspect/timeline.h"
 
@@ -36,5 +35,3 @@ typedef struct {
 const sw_sink *sw_sink_find(const char *name);
 /* The i-th in the order of sinks.def; NULL after the last. */
 const sw_sink *sw_sink_at(uint32_t i);
-
-#endif

@@ -1,5 +1,4 @@
 /* The report as one HTML page: html/README.md has the format of its data. */
-#include "alloc/base/mem.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/sink_html.h"
 #include "profiler/record/json.h"
@@ -286,38 +285,35 @@ static sw_status put_timeline(const sw_timeline *t, sw_sink_out *out, int which)
             put_column(&w, out, group, value_columns[c].name, value_columns[c].get,
                        w.p->n_values);
     }
-    {
-        char group[40];
-        snprintf(group, sizeof group, "t%d.run", which);
-        for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
-            put_column(&w, out, group, run_columns[c].name, run_columns[c].get, w.t->n_runs);
-        snprintf(group, sizeof group, "t%d.run.loss", which);
-        open_column(out, group, "f64", w.t->n_runs); /* doubles, which stay as they are */
-        sw_sink_text(out, " data-factor=\"1\">");
-        base64 b = {.out = out};
-        for (size_t i = 0; i < w.t->n_runs; i++)
-            put(&b, bits_of(w.t->runs[i].has_loss ? w.t->runs[i].loss : (double)NAN), 8);
-        finish(&b);
-        for (w.phase = 0; w.phase < SW_PROF_PHASES; w.phase++) {
-            snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w.phase));
-            for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)
-                put_column(&w, out, group, phase_columns[c].name, phase_columns[c].get,
-                           w.t->n_runs);
-        }
-        size_t clocks = 0, seen = 0;
-        for (size_t i = 0; i < w.t->n_runs; i++)
-            if (has_clocks(&w.t->runs[i]))
-                clocks += w.t->programs[w.t->runs[i].program].n_ops;
-        w.clocked_every = clocks / MAX_OP_CLOCKS + 1;
-        for (size_t i = 0; i < w.t->n_runs; i++) {
-            sw_tl_run *r = &w.t->runs[i];
-            if (!has_clocks(r) || seen++ % w.clocked_every != 0)
-                continue;
-            char id[64];
-            snprintf(id, sizeof id, "t%d.r%zu.op_ns", which, i);
-            swi_html_column(out, id,
-                            &(swi_column){op_clock, r, w.t->programs[r->program].n_ops});
-        }
+    char group[40];
+    snprintf(group, sizeof group, "t%d.run", which);
+    for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
+        put_column(&w, out, group, run_columns[c].name, run_columns[c].get, w.t->n_runs);
+    snprintf(group, sizeof group, "t%d.run.loss", which);
+    open_column(out, group, "f64", w.t->n_runs); /* doubles, which stay as they are */
+    sw_sink_text(out, " data-factor=\"1\">");
+    base64 b = {.out = out};
+    for (size_t i = 0; i < w.t->n_runs; i++)
+        put(&b, bits_of(w.t->runs[i].has_loss ? w.t->runs[i].loss : (double)NAN), 8);
+    finish(&b);
+    for (w.phase = 0; w.phase < SW_PROF_PHASES; w.phase++) {
+        snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w.phase));
+        for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)
+            put_column(&w, out, group, phase_columns[c].name, phase_columns[c].get,
+                       w.t->n_runs);
+    }
+    size_t clocks = 0, seen = 0;
+    for (size_t i = 0; i < w.t->n_runs; i++)
+        if (has_clocks(&w.t->runs[i]))
+            clocks += w.t->programs[w.t->runs[i].program].n_ops;
+    w.clocked_every = clocks / MAX_OP_CLOCKS + 1;
+    for (size_t i = 0; i < w.t->n_runs; i++) {
+        sw_tl_run *r = &w.t->runs[i];
+        if (!has_clocks(r) || seen++ % w.clocked_every != 0)
+            continue;
+        char id[64];
+        snprintf(id, sizeof id, "t%d.r%zu.op_ns", which, i);
+        swi_html_column(out, id, &(swi_column){op_clock, r, w.t->programs[r->program].n_ops});
     }
     sw_sink_print(out, "<script type=\"application/json\" id=\"t%d\">", which);
     char buffer[4096];

@@ -1,7 +1,6 @@
 /* The report as one HTML page: the page's own files (html/), with the data of one run or of two
  * that are compared. It asks nothing of a network. html/README.md has the data's format. */
-#ifndef SW_SINK_HTML_H
-#define SW_SINK_HTML_H
+#pragma once
 
 #include "profiler/inspect/sink.h"
 
@@ -13,5 +12,3 @@ SW_MUST_USE sw_status sw_html_write(const sw_timeline *t, const sw_timeline *oth
 /* The page before its data and after them; made of html/ by html/pack.py. */
 extern const char swi_html_front[], swi_html_back[];
 extern const size_t swi_html_front_bytes, swi_html_back_bytes;
-
-#endif

@@ -1,6 +1,5 @@
 /* A snapshot of PyTorch as a timeline, and what its frames say. */
-#ifndef STEPWELL_SNAPSHOT_H
-#define STEPWELL_SNAPSHOT_H
+#pragma once
 
 #include "profiler/inspect/timeline.h"
 #include "profiler/inspect/values.h"
@@ -101,5 +100,3 @@ void address_space_close_up(address_space *s);
 /* Where an address of an added range is; after all others where it is of none. */
 uint64_t address_space_offset(const address_space *s, uint64_t address);
 void address_space_free(address_space *s);
-
-#endif

@@ -8,8 +8,7 @@
  * The first event names the version. A number is a float32, as TensorBoard's scalars are: bytes
  * above 16 MiB are rounded to 24 bits. TensorBoard takes files whose names have "tfevents" in
  * them. Nothing here takes memory: an event is made in room of its own. */
-#ifndef SW_TFEVENTS_H
-#define SW_TFEVENTS_H
+#pragma once
 
 #include "alloc/base/gzip.h"
 
@@ -37,5 +36,3 @@ void sw_tfevents_end(sw_tfevents *e);
 /* The length of the whole record whose first SW_TFEVENTS_FRONT bytes these are; 0 where their
  * check fails. */
 uint64_t sw_tfevents_length(const sw_tfevents *e, const unsigned char *front);
-
-#endif

@@ -757,15 +757,7 @@ static void walk_log(walk *w, const sw_tl_run *run)
             enter_phase(w, (int)e->id);
         else if (e->kind == SW_RECORD_OP)
             enter_op(w, e->id);
-        else if (e->kind == SW_RECORD_REWIND) {
-            /* Addresses from the new top on are free again. */
-            for (size_t k = w->n_live; k > 0; k--) {
-                const uint32_t at = k <= w->n_live ? w->live[k - 1] : SW_TL_NONE;
-                if (at != SW_TL_NONE && p->values[at].segment == SW_SEGMENT_STEP &&
-                    p->values[at].offset >= (uint64_t)e->offset * SW_ALIGN)
-                    kill(w, at);
-            }
-        } else if (v == SW_TL_NONE)
+        else if (v == SW_TL_NONE)
             continue;
         else if (e->kind == SW_RECORD_REUSE)
             state_value(w, SW_TL_REUSE, v);

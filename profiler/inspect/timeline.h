@@ -8,8 +8,7 @@
  *
  * Everything is owned by the timeline and lives until sw_timeline_free; strings are clean of
  * control characters, valid UTF-8, never NULL. */
-#ifndef SW_TIMELINE_H
-#define SW_TIMELINE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "profiler/record/prof.h"
@@ -177,5 +176,3 @@ SW_MUST_USE sw_status sw_timeline_walk(const sw_timeline *t,
                                        void *context);
 /* "activation" to "gradient": the roles of the values, sorted by name, at most `room`. */
 uint32_t sw_timeline_roles(const sw_timeline *t, const char **out, uint32_t capacity);
-
-#endif

@@ -5,7 +5,6 @@
 #include "alloc/base/size.h"
 #include "profiler/inspect/values.h"
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define DEFLATE_MOST 1032 /* bytes of one */
@@ -39,7 +38,8 @@ sw_status byte_reader_open(byte_reader *r, const char *path)
     return status;
 }
 
-sw_status byte_reader_bytes(byte_reader *r, uint64_t *out)
+/* All of them, at most: of a compressed file what it may hold. */
+static sw_status byte_reader_bytes(byte_reader *r, uint64_t *out)
 {
     SW_TRY(sw_file_size(r->file, out));
     if (r->gzip != NULL)
@@ -57,7 +57,8 @@ void byte_reader_close(byte_reader *r)
     r->text = NULL;
 }
 
-sw_status byte_reader_peek(byte_reader *r, int *out)
+/* The next byte, 0 to 255, which stays; -1 at the end of the file. */
+static sw_status byte_reader_peek(byte_reader *r, int *out)
 {
     if (r->begin == r->end)
         SW_TRY(fill(r));
@@ -583,24 +584,17 @@ static sw_status more_of_file(sw_json_in *in)
     return SW_OK;
 }
 
-sw_status byte_reader_json(byte_reader *r, sw_json_in *in)
-{
-    int c;
-    *in = sw_json_in_text(NULL, 0, r->path);
-    in->more = more_of_file;
-    in->context = r;
-    SW_TRY(byte_reader_peek(r, &c));
-    in->text = r->buffer + r->begin;
-    in->bytes = r->end - r->begin;
-    in->before = r->at;
-    return SW_OK;
-}
-
 sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
 {
     json_buffer buffer = {0};
-    sw_json_in in;
-    SW_TRY(byte_reader_json(r, &in));
+    sw_json_in in = sw_json_in_text(NULL, 0, r->path);
+    int first;
+    SW_TRY(byte_reader_peek(r, &first));
+    in.more = more_of_file;
+    in.context = r;
+    in.text = r->buffer + r->begin;
+    in.bytes = r->end - r->begin;
+    in.before = r->at;
     in.python = true;
     const sw_status status = json_tree_build(t, &buffer, &in, out);
     json_buffer_free(&buffer);

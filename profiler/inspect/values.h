@@ -1,7 +1,6 @@
 /* Trees of values: dicts, lists, texts and numbers from a pickle or from JSON, in bounded
  * memory. */
-#ifndef STEPWELL_VALUES_H
-#define STEPWELL_VALUES_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "alloc/base/gzip.h"
@@ -20,12 +19,6 @@ typedef struct {
 
 SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
 void byte_reader_close(byte_reader *r);
-/* All of them, at most: of a compressed file what it may hold. */
-SW_MUST_USE sw_status byte_reader_bytes(byte_reader *r, uint64_t *out);
-/* The next byte, 0 to 255, which stays; -1 at the end of the file. */
-SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);
-/* JSON from the next byte on; the reader is used by it alone. */
-SW_MUST_USE sw_status byte_reader_json(byte_reader *r, sw_json_in *in);
 
 /* Data that a file holds as a tree: numbers, texts, lists and dictionaries, a word each, in one
  * growing range of addresses that is given back as a whole. Parts may be shared, and a hostile
@@ -130,5 +123,3 @@ SW_MUST_USE sw_status pickle_read(value_tree *t, byte_reader *r, value *out);
  */
 SW_MUST_USE sw_status value_tree_read(value_tree *t, const char *path, uint64_t *bytes,
                                       value *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Where text for people goes: whoever asks for it gives a function that takes the bytes. And
  * the shape of that text: numbers, and lines of 80 columns or of a wider terminal. */
-#ifndef SW_WRITER_H
-#define SW_WRITER_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -39,5 +38,3 @@ sw_text sw_text_bytes(size_t bytes); /* "1.23 MiB", "640 B" */
 sw_text sw_text_mib(size_t bytes);   /* "1,289.75", for a column whose head says MiB */
 sw_text sw_text_ns(uint64_t ns);     /* "1.23 ms" */
 sw_text sw_text_digits(uint64_t n);  /* "1,234,567" */
-
-#endif

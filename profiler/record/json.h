@@ -10,8 +10,7 @@
  *     sw_json_string(&j, "conv1");
  *     sw_json_end(&j);
  *     sw_json_end(&j); */
-#ifndef SW_JSON_H
-#define SW_JSON_H
+#pragma once
 
 #include "alloc/base/mem.h"
 
@@ -112,5 +111,3 @@ void sw_json_null(sw_json *json);
 void sw_json_open(sw_json *json, const char *key, char bracket);
 /* A key and an opened brace where the object is known, else null; says whether it is. */
 bool sw_json_open_known(sw_json *json, const char *key, bool known);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A text that it refuses is SW_FORMAT, and the message names the file and the place: the byte,
  * or the line and the column. */
-#ifndef SW_JSON_READ_H
-#define SW_JSON_READ_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -71,5 +70,3 @@ typedef enum { SW_JSON_NULL, SW_JSON_FALSE, SW_JSON_TRUE, SW_JSON_NO_NUMBER } sw
 SW_MUST_USE sw_status sw_json_get_word(sw_json_in *in, sw_json_word *out);
 /* Pass over any value. SW_FORMAT where brackets are nested too deep. */
 SW_MUST_USE sw_status sw_json_skip(sw_json_in *in);
-
-#endif

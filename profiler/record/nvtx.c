@@ -363,12 +363,11 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
         return SW_OK;
     }
     const sw_status status = take_names(r);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = r;
+    else
         sw_nvtx_run_destroy(r);
-        return status;
-    }
-    *out = r;
-    return SW_OK;
+    return status;
 }
 
 void sw_nvtx_run_destroy(sw_nvtx_run *r)

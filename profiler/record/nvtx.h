@@ -7,8 +7,7 @@
  * headers were not there at build time no one ever attaches.
  *
  * Ranges nest and belong to the calling thread. Bytes are payloads: unsigned, 64 bits. */
-#ifndef SW_NVTX_H
-#define SW_NVTX_H
+#pragma once
 
 #include "alloc/arena/observer.h"
 #include "profiler/record/prof.h"
@@ -123,5 +122,3 @@ void sw_nvtx_run_end(sw_nvtx_run *run, size_t live);
 void sw_nvtx_run_event(sw_nvtx_run *run, const sw_event *event, uint32_t id);
 /* A tensor that lives plays another role from now on; the table is the caller's to change. */
 void sw_nvtx_run_recast(sw_nvtx_run *run, uint32_t from, uint32_t to, size_t bytes);
-
-#endif

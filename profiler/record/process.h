@@ -5,8 +5,7 @@
  * also by what they were promised, rounded up to pages. The heap's ranges for our purposes are
  * known by address too. The program, libraries and mapped files have names. The rest is the
  * heap's where it adds up to what the heap says it has mapped, and else unexplained. */
-#ifndef SW_PROCESS_H
-#define SW_PROCESS_H
+#pragma once
 
 #include "profiler/record/json.h"
 #include "profiler/record/prof.h"
@@ -80,5 +79,3 @@ typedef struct {
  * changes the places. */
 SW_MUST_USE sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
                                      sw_process_range *ranges, size_t n, size_t heap_bytes);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * The first error of writing stays: later records are dropped, and flush and destroy return it.
  * Recording itself therefore never fails a step. */
-#ifndef SW_PROF_H
-#define SW_PROF_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -226,5 +225,3 @@ typedef struct {
     size_t outside_bytes;           /* states that wait or are kept */
 } sw_prof_turn;
 void sw_prof_turn_record(sw_profile *profile, const sw_prof_turn *turn);
-
-#endif

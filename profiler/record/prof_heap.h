@@ -1,8 +1,7 @@
 /* The host's memory in the profile: by purpose and by line in step records, where it has
  * changed; as the heap's backend sees it in a record of its own; and who held what when a
  * request was denied. And the memory of cards. */
-#ifndef SW_PROF_HEAP_H
-#define SW_PROF_HEAP_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/allocation_sites.h"
@@ -108,5 +107,3 @@ typedef struct {
 int64_t sw_prof_device_rest(const sw_prof_device *device);
 /* Into the profile's file: a record of the type "device". */
 void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device);
-
-#endif

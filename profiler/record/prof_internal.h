@@ -1,7 +1,6 @@
 /* Between the files that write the profile. All but swi_prof_writes and swi_prof_record
  * want the lock. */
-#ifndef SW_PROF_INTERNAL_H
-#define SW_PROF_INTERNAL_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "alloc/base/sys.h"
@@ -49,5 +48,3 @@ static inline bool swi_prof_writes(const sw_profile *p)
  * lock itself. */
 void swi_prof_record(sw_profile *profile, const char *type,
                      void (*put)(sw_json *json, const void *x), const void *x);
-
-#endif

@@ -49,10 +49,11 @@ static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
 
 static void listen(void *context, const sw_event *event)
 {
-    static const uint8_t kinds[] = {
-        [SW_EVENT_PUSH] = SW_RECORD_PUSH,       [SW_EVENT_REWIND] = SW_RECORD_REWIND,
-        [SW_EVENT_RESET] = SW_RECORD_RESET,     [SW_EVENT_PLACE] = SW_RECORD_PLACE,
-        [SW_EVENT_RELEASE] = SW_RECORD_RELEASE, [SW_EVENT_DENIED] = SW_RECORD_DENIED};
+    static const uint8_t kinds[] = {[SW_EVENT_PUSH] = SW_RECORD_PUSH,
+                                    [SW_EVENT_RESET] = SW_RECORD_RESET,
+                                    [SW_EVENT_PLACE] = SW_RECORD_PLACE,
+                                    [SW_EVENT_RELEASE] = SW_RECORD_RELEASE,
+                                    [SW_EVENT_DENIED] = SW_RECORD_DENIED};
     sw_watch *w = context;
     const bool ranged = event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE ||
                         event->kind == SW_EVENT_RELEASE || event->kind == SW_EVENT_DENIED;
@@ -73,9 +74,6 @@ static void listen(void *context, const sw_event *event)
         break;
     case SW_EVENT_RELEASE:
         note(w, event, event->id, true);
-        w->live -= event->bytes;
-        break;
-    case SW_EVENT_REWIND:
         w->live -= event->bytes;
         break;
     case SW_EVENT_RESET:

@@ -2,24 +2,22 @@
  * a ring that is taken once. An event costs a store and no clock; edges read the clock. A full
  * ring counts what it drops, from then on until it is emptied, so that what it holds is whole
  * from the front. One thread writes; the same thread empties it, between runs. */
-#ifndef SW_RECORD_H
-#define SW_RECORD_H
+#pragma once
 
 #include "alloc/arena/observer.h"
 #include "profiler/record/prof.h"
 
 typedef enum {
-    SW_RECORD_RUN,     /* id: low half of the step (from 1); clock */
-    SW_RECORD_PHASE,   /* id: the phase that begins; clock */
-    SW_RECORD_OP,      /* id: the op that begins, its position in the program; clock */
-    SW_RECORD_PLACE,   /* id: the storage that is born; offset, bytes */
-    SW_RECORD_REUSE,   /* id: the storage that takes the place of another; offset, bytes */
-    SW_RECORD_RELEASE, /* id: the storage that dies after its last use; offset, bytes */
-    SW_RECORD_PUSH,    /* as PLACE, in immediate mode */
-    SW_RECORD_REWIND,  /* offset: the new top; bytes given back */
-    SW_RECORD_RESET,   /* everything given back */
-    SW_RECORD_DENIED,  /* bytes requested, all ones: at least that; id: the storage or none */
-    SW_RECORD_END,     /* of the run; clock */
+    SW_RECORD_RUN,       /* id: low half of the step (from 1); clock */
+    SW_RECORD_PHASE,     /* id: the phase that begins; clock */
+    SW_RECORD_OP,        /* id: the op that begins, its position in the program; clock */
+    SW_RECORD_PLACE,     /* id: the storage that is born; offset, bytes */
+    SW_RECORD_REUSE,     /* id: the storage that takes the place of another; offset, bytes */
+    SW_RECORD_RELEASE,   /* id: the storage that dies after its last use; offset, bytes */
+    SW_RECORD_PUSH,      /* as PLACE, in immediate mode */
+    SW_RECORD_RESET = 8, /* everything given back */
+    SW_RECORD_DENIED,    /* bytes requested, all ones: at least that; id: the storage or none */
+    SW_RECORD_END,       /* of the run; clock */
     SW_RECORD_KINDS
 } sw_record_kind;
 
@@ -82,5 +80,3 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
-
-#endif

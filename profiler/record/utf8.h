@@ -1,6 +1,5 @@
 /* UTF-8: what is well formed, and text that is safe to print. */
-#ifndef SW_UTF8_H
-#define SW_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ bool sw_utf8_whole(const char *s);
 /* `from` without control characters and broken sequences: each such byte becomes a question
  * mark. Cut between characters where `to` has no room for all; `bytes` counts the zero. */
 void sw_utf8_clean(char *to, size_t bytes, const char *from);
-
-#endif

@@ -1,8 +1,7 @@
 /* Live bytes of one arena, phase by phase: a listener of the arena's events that reads the
  * clock where the phase changes. This is what a run without a witness reports as measured by
  * "arena". Belongs to the thread that uses the arena. */
-#ifndef SW_WATCH_H
-#define SW_WATCH_H
+#pragma once
 
 #include "alloc/arena/observer.h"
 #include "profiler/record/nvtx.h"
@@ -48,5 +47,3 @@ static inline void sw_watch_op_end(sw_watch *watch)
     if (watch->nvtx != NULL)
         sw_nvtx_run_op_end(watch->nvtx, watch->base_bytes + watch->live);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Between sw_backward, the optimizers and runs. */
-#ifndef SW_AUTOGRAD_H
-#define SW_AUTOGRAD_H
+#pragma once
 
 #include "runtime/graph/trace.h"
 
@@ -55,5 +54,3 @@ sw_status swi_skipped_end(const sw_run_args *args);
  * it read; NULL: they are not, or lie on a device. */
 sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
                             const sw_run_args *args);
-
-#endif

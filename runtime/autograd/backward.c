@@ -4,7 +4,6 @@
  * flows into it. Contributions to one gradient come in reverse program order: the first writes,
  * later ones add in place. A gradient that is only a view or another name of other bytes (an
  * add passes dy through) is copied before anything is added to it. */
-#include "alloc/base/size.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/ops/ops.h"
 #include <stdio.h>

@@ -199,8 +199,6 @@ static bool layer_begin(sw_ctx *ctx, const char *type, const uint64_t *reserved,
     return true;
 }
 
-/* May a layer of this type be applied? Then its scope has begun, which layer_end() ends.
- * `named`: the parameter or buffer of this name. */
 static sw_value layer_end(sw_ctx *ctx, sw_value y)
 {
     sw_scope_end(ctx);

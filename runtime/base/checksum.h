@@ -1,6 +1,5 @@
 /* Checksums of bytes: XXH3, 64 bits (libxxhash). Not against forgers: against damage. */
-#ifndef SW_CHECKSUM_H
-#define SW_CHECKSUM_H
+#pragma once
 
 #include "alloc/base/base.h"
 
@@ -24,5 +23,3 @@ static inline uint64_t swi_fnv(uint64_t sum, const void *of, size_t n)
         sum = (sum ^ p[i]) * 0x100000001b3ull;
     return sum;
 }
-
-#endif

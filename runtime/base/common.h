@@ -1,6 +1,5 @@
 /* Shared by all folders of runtime/: limits, roles, shapes, the op table, counts, threads. */
-#ifndef SW_RUNTIME_COMMON_H
-#define SW_RUNTIME_COMMON_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "kernels/attrs.h"
@@ -96,6 +95,10 @@ sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *o
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
 
+/* A view of all that the input has, as it lies. */
+sw_status swi_view_all(const sw_buffer *in, const void *attrs, const sw_type *out,
+                       int64_t *strides, int64_t *offset);
+
 /* That of in[0], whatever the others are. */
 sw_layout swi_layout_first(const sw_type *in, int n_in, const void *attrs);
 
@@ -180,5 +183,3 @@ void swi_pool_wake(sw_pool *pool);
 /* Floating-point policy of compute threads: denormals are zero. Returns the old word. */
 uint32_t swi_fp_enter(void);
 void swi_fp_leave(uint32_t old);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files by their first bytes: what callers say of one is theirs. */
-#ifndef SW_FILE_KIND_H
-#define SW_FILE_KIND_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ typedef enum {
 /* Of the first n bytes; SWI_FILE_HEAD are enough for all kinds, fewer for some. */
 #define SWI_FILE_HEAD 256
 swi_file_kind swi_file_kind_of(const unsigned char *head, size_t n);
-
-#endif

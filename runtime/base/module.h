@@ -6,8 +6,7 @@
  * was built in. A file is opened by its path, never searched by name. Before that it is looked
  * at: the system maps a file that was cut off without a word, and the process dies where it is
  * read. */
-#ifndef SW_MODULE_H
-#define SW_MODULE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <limits.h>
@@ -27,5 +26,3 @@ typedef struct {
  * never closed. SW_DEVICE: where it was looked for, or what is wrong with the file. */
 SW_MUST_USE sw_status swi_module_open(const swi_module_kind *kind, const char *named,
                                       char path[SWI_MODULE_PATH], void **entry);
-
-#endif

@@ -1,6 +1,5 @@
 /* The numbers of the ops inside, in the order of ops.def. */
-#ifndef SW_OP_IDS_H
-#define SW_OP_IDS_H
+#pragma once
 
 #define SW_OP(name, ...) SW_OP_##name,
 enum {
@@ -8,5 +7,3 @@ enum {
     SW_OPS_INSIDE
 };
 #undef SW_OP
-
-#endif

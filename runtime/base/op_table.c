@@ -1,6 +1,5 @@
 /* The one table of ops: the ones inside, from ops.def, then the registered ones. */
 #include "alloc/base/assert.h"
-#include "alloc/base/error.h"
 #include "runtime/base/common.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Traits of an op beside its descriptor, so that no pass names one: the words of its line in
  * ops.def. Ops from outside have the default. */
-#ifndef SW_OP_TRAITS_H
-#define SW_OP_TRAITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -140,5 +139,3 @@ const swi_op_traits *swi_op_traits_of(uint32_t op);
 
 /* The op that has a duty which one op has. */
 uint32_t swi_op_with(swi_op_duty duty);
-
-#endif

@@ -1,6 +1,5 @@
 /* Who uses an exec or a model: one thread at a time, and which. */
-#ifndef SW_OWNER_H
-#define SW_OWNER_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -27,5 +26,3 @@ void swi_alive_drop(swi_alive *life);
 bool swi_alive_has_ended(const swi_alive *life);
 /* How many have ended so far in the process: as long as it stays, none has. */
 uint64_t swi_alive_ended(void);
-
-#endif

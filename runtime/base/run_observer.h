@@ -3,8 +3,7 @@
  * Each function may be NULL. Only what takes room before anything runs may fail: `attach`,
  * `prepare`, `push` and `op`. Observing itself cannot. An observer that is not asked for
  * returns at once; the runtime calls all of them in the order of the list. */
-#ifndef SW_RUN_RUN_OBSERVER_H
-#define SW_RUN_RUN_OBSERVER_H
+#pragma once
 
 #include "runtime/stepwell.h"
 #include <stdbool.h>
@@ -51,5 +50,3 @@ extern const swi_observer *const *swi_observers;
     for (const swi_observer *const *o_ = swi_observers; *o_ != NULL; o_++)                     \
         if ((*o_)->function != NULL)                                                           \
             SW_TRY((*o_)->function(__VA_ARGS__))
-
-#endif

@@ -1,6 +1,5 @@
 /* The one reader and writer of public structs that begin with their size. */
-#ifndef SW_STRUCTS_H
-#define SW_STRUCTS_H
+#pragma once
 
 #include "runtime/stepwell.h"
 
@@ -30,5 +29,3 @@ void swi_struct_write(swi_struct which, void *out, const void *from);
 const char *swi_struct_name(swi_struct which);
 size_t swi_struct_bytes(swi_struct which);
 size_t swi_struct_least(swi_struct which);
-
-#endif

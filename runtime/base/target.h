@@ -1,6 +1,5 @@
 /* The target of an exec's programs: the part of an exec that models, traces and passes see. */
-#ifndef SW_TARGET_H
-#define SW_TARGET_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "kernels/cuda/api.h"
@@ -35,5 +34,3 @@ static inline const swi_target *swi_target_of(const sw_exec *exec)
 {
     return &((const swi_exec_head *)(const void *)exec)->target;
 }
-
-#endif

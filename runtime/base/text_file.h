@@ -1,6 +1,5 @@
 /* A text of a file, whole. */
-#ifndef SW_TEXT_FILE_H
-#define SW_TEXT_FILE_H
+#pragma once
 
 #include "alloc/base/base.h"
 
@@ -8,5 +7,3 @@
  * than `most` bytes, which are then not read; `is` names what the file is. */
 SW_MUST_USE sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
                                     size_t most);
-
-#endif

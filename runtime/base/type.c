@@ -140,6 +140,16 @@ sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs)
     return SW_PLAIN;
 }
 
+sw_status swi_view_all(const sw_buffer *in, const void *attrs, const sw_type *out,
+                       int64_t *strides, int64_t *offset)
+{
+    (void)attrs;
+    for (int i = 0; i < out->shape.rank; i++)
+        strides[i] = in->stride[i];
+    *offset = 0;
+    return SW_OK;
+}
+
 sw_layout swi_layout_first(const sw_type *in, int n_in, const void *attrs)
 {
     (void)n_in;

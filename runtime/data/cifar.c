@@ -132,26 +132,23 @@ static sw_status read_all(reader *r, const char *part, bool shapes_only)
     uint64_t n = 0;
     SW_TRY(choose_set(r, part));
     for (int i = 0; i < r->set->n; i++) {
-        {
-            swi_source *source;
-            uint64_t bytes = 0;
-            SW_TRY(swi_source_open(&source, path_of(r, r->set->name[i], ""), r->unpack_bytes));
-            const sw_status status = swi_source_count(source, UINT64_MAX, &bytes);
-            snprintf(r->path, r->path_bytes, "%s", swi_source_path(source));
-            swi_source_close(source);
-            SW_TRY(status);
-            if (bytes == 0)
-                SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path,
-                        RECORD);
-            if (bytes % RECORD != 0)
-                SW_FAIL(SW_FORMAT,
-                        "%s: %llu bytes are not whole records of %d bytes: %llu records and "
-                        "%llu bytes "
-                        "are there; the file is cut, or not a binary batch of CIFAR-10",
-                        r->path, (unsigned long long)bytes, RECORD,
-                        (unsigned long long)bytes / RECORD, (unsigned long long)bytes % RECORD);
-            r->records[i] = bytes / RECORD;
-        }
+        swi_source *source;
+        uint64_t bytes = 0;
+        SW_TRY(swi_source_open(&source, path_of(r, r->set->name[i], ""), r->unpack_bytes));
+        const sw_status status = swi_source_count(source, UINT64_MAX, &bytes);
+        snprintf(r->path, r->path_bytes, "%s", swi_source_path(source));
+        swi_source_close(source);
+        SW_TRY(status);
+        if (bytes == 0)
+            SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path, RECORD);
+        if (bytes % RECORD != 0)
+            SW_FAIL(SW_FORMAT,
+                    "%s: %llu bytes are not whole records of %d bytes: %llu records and "
+                    "%llu bytes "
+                    "are there; the file is cut, or not a binary batch of CIFAR-10",
+                    r->path, (unsigned long long)bytes, RECORD,
+                    (unsigned long long)bytes / RECORD, (unsigned long long)bytes % RECORD);
+        r->records[i] = bytes / RECORD;
         n += r->records[i];
     }
     SW_TRY(swi_dataset_check_count(r->dir, n));

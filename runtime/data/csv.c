@@ -1,7 +1,6 @@
 /* CSV: numbers and a label per line. A file is read twice: once to count its samples and
  * classes and to check its lines, once to fill the data sets: their size is known by then.
  * Nothing of a file is kept but the record at hand. */
-#include "kernels/rng.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"

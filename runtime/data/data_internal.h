@@ -1,7 +1,6 @@
 /* Shared by the files of runtime/data: the record of a data set, byte sources of its readers,
  * what all readers do alike, and numbers on their way into fields. */
-#ifndef SW_DATA_INTERNAL_H
-#define SW_DATA_INTERNAL_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
@@ -191,5 +190,3 @@ swi_windows swi_windows_of(uint64_t tokens, uint64_t context, bool move);
  * NULL: in a block of their own, none where shapes_only is set. */
 SW_MUST_USE sw_status swi_windows_fields(sw_dataset *dataset, sw_dtype dtype, int64_t context,
                                          uint64_t tokens, const void *data);
-
-#endif

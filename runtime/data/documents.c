@@ -332,8 +332,9 @@ static sw_status check_some(const swi_documents *d)
     return SW_OK;
 }
 
-sw_status swi_documents_split(swi_documents *d, swi_documents **second, double share,
-                              uint64_t seed)
+/* Move a share of them (0: the library's), one at least, to *second. */
+static sw_status swi_documents_split(swi_documents *d, swi_documents **second, double share,
+                                     uint64_t seed)
 {
     swi_documents *s;
     int64_t train = 0, test = 0;
@@ -497,8 +498,12 @@ swi_documents_info swi_dataset_documents(const sw_dataset *dataset)
 
 /* ---- as readers -------------------------------------------------------------------------- */
 
-sw_status swi_documents_both(sw_dataset **train, sw_dataset **test, const char *path,
-                             const swi_reader_opts *o, swi_documents_reader *read)
+/* Read, split where there is no file for testing, and pack: what a reader's `both` does.
+ * `read` adds the documents of one file. */
+static sw_status swi_documents_both(sw_dataset **train, sw_dataset **test, const char *path,
+                                    const swi_reader_opts *o,
+                                    sw_status (*read)(swi_documents *d, const char *path,
+                                                      const swi_reader_opts *o))
 {
     const int64_t context = o->context > 0 ? o->context : SWI_CONTEXT;
     swi_documents *d[2] = {NULL, NULL};

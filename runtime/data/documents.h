@@ -1,7 +1,6 @@
 /* Documents of ids with the labels that count, packed into rows: what trainings of language
  * models on answers read. A reader of texts adds its documents; `ids:FILE` reads ids. */
-#ifndef SW_DOCUMENTS_H
-#define SW_DOCUMENTS_H
+#pragma once
 
 #include "profiler/record/json_read.h"
 #include "runtime/stepwell.h"
@@ -39,24 +38,12 @@ SW_MUST_USE sw_status swi_documents_add(swi_documents *documents, const int32_t 
  * labels may be missing and other keys are passed over. */
 SW_MUST_USE sw_status swi_documents_read(swi_documents *documents, const char *path,
                                          size_t unpack_bytes);
-/* Move a share of them (0: the library's), one at least, to *second. */
-SW_MUST_USE sw_status swi_documents_split(swi_documents *documents, swi_documents **second,
-                                          double share, uint64_t seed);
 /* Rows of the context, four fields of I32 (context): ids; labels, of each position the id after
  * it or SWI_NOT_COUNTED; positions, each from the beginning of its document; first, the place
  * in the row where the document begins. The rest of a row is id 0, not counted, and sees
  * itself alone. A document lies in one row. With shapes_only there are no numbers. */
 SW_MUST_USE sw_status swi_documents_pack(const swi_documents *documents, bool shapes_only,
                                          sw_dataset **out);
-/* Read, split where there is no file for testing, and pack: what a reader's `both` does.
- * `read` adds the documents of one file. */
-typedef sw_status swi_documents_reader(swi_documents *documents, const char *path,
-                                       const struct swi_reader_opts *opts);
-SW_MUST_USE sw_status swi_documents_both(sw_dataset **train, sw_dataset **test,
-                                         const char *path, const struct swi_reader_opts *opts,
-                                         swi_documents_reader *read);
 
 /* Of packed documents; context 0 for other data sets. */
 swi_documents_info swi_dataset_documents(const sw_dataset *dataset);
-
-#endif

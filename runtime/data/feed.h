@@ -1,6 +1,5 @@
 /* Batches of a dataset by number, and the orders that they follow. */
-#ifndef SW_FEED_H
-#define SW_FEED_H
+#pragma once
 
 #include "kernels/bijection.h"
 #include "runtime/data/data_internal.h"
@@ -28,5 +27,3 @@ int64_t swi_feed_rows(const sw_feed *feed, uint64_t number);
 void swi_feed_fill(const sw_feed *feed, uint64_t stream, uint64_t number, unsigned char *to);
 /* Field `i` of a batch of so many rows. */
 sw_array swi_feed_array(const sw_feed *feed, int i, int64_t rows, const unsigned char *to);
-
-#endif

@@ -1,8 +1,7 @@
 /* Images in files: what the reader of folders and the decoders share. Rows are decoded one
  * after the other and go where the data set keeps them, resized on the way, so that no image is
  * whole in memory but where its format has it so (interlaced PNG, progressive JPEG). */
-#ifndef SW_IMAGE_INTERNAL_H
-#define SW_IMAGE_INTERNAL_H
+#pragma once
 
 #include "runtime/data/data_internal.h"
 #include <setjmp.h>
@@ -111,5 +110,3 @@ typedef struct {
     swi_image_entry *images;
     uint32_t n, images_room;
 } swi_image_list;
-
-#endif

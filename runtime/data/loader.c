@@ -19,7 +19,6 @@
 #include "alloc/base/handle.h"
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "runtime/base/owner.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/feed.h"

@@ -1,7 +1,6 @@
 /* The identity of a loader's batches, by which another loader is known to give out the same;
  * who fills its batches. */
-#ifndef SW_LOADER_H
-#define SW_LOADER_H
+#pragma once
 
 #include "runtime/stepwell.h"
 #include <stdbool.h>
@@ -33,5 +32,3 @@ SW_MUST_USE sw_status swi_loader_identify(const sw_loader *loader, swi_loader_id
  * batches (sw_loader_opts.of); batches past the last have none. The data are documents, and an
  * epoch was begun. */
 int64_t swi_loader_counted(sw_loader *loader, int64_t batch, int64_t n);
-
-#endif

@@ -1,6 +1,6 @@
 /* Arrays of NumPy: two .npy files, "INPUTS.npy,TARGETS.npy", or those of an archive. */
 #include "alloc/base/size.h"
-#include "kernels/rng.h"
+#include "runtime/base/common.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
@@ -327,12 +327,6 @@ typedef struct {
 
 /* ---- what becomes of them ---------------------------------------------------------------- */
 
-static bool same_sizes(const sw_shape *a, const sw_shape *b)
-{
-    return a->rank == b->rank &&
-           memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
-}
-
 static bool is_count_of_channels(int64_t n)
 {
     return n == 1 || n == 3 || n == 4;
@@ -400,7 +394,7 @@ static sw_status plan_pair(sets *s, int p)
     const bool whole = swi_number_is_whole(y->npy->type);
     const bool one = ys->rank == 1 || (ys->rank == 2 && ys->dim[1] == 1);
     const bool sequence =
-        whole && swi_number_is_whole(x->npy->type) && ys->rank > 1 && same_sizes(xs, ys);
+        whole && swi_number_is_whole(x->npy->type) && ys->rank > 1 && swi_same_shape(xs, ys);
     if (whole && !one && !sequence) {
         char text[SW_MAX_RANK * 24], *to = text;
         for (int i = 0; i < ys->rank; i++)
@@ -578,7 +572,7 @@ static sw_status check_parts(sets *s)
         return SW_OK;
     for (int f = 0; f < fields_of(s, TRAIN) && f < fields_of(s, TEST); f++) {
         column *x = &s->column[TRAIN][f], *y = &s->column[TEST][f];
-        if (!same_sizes(&x->shape, &y->shape) || x->take.to != y->take.to)
+        if (!swi_same_shape(&x->shape, &y->shape) || x->take.to != y->take.to)
             SW_FAIL(SW_FORMAT, "%s: its samples are %s, those of %s are %s",
                     y->npy->source.name, describe(y, a, sizeof a), x->npy->source.name,
                     describe(x, b, sizeof b));

@@ -1,7 +1,6 @@
 /* Files that data sets are read from, by the names of `--data NAME:PATH`. A reader is one file,
  * NAME.c, and one line in readers.def. */
-#ifndef SW_DATA_READER_H
-#define SW_DATA_READER_H
+#pragma once
 
 #include "runtime/data/data_internal.h"
 #include "runtime/stepwell.h"
@@ -82,5 +81,3 @@ typedef struct {
 SW_MUST_USE sw_status swi_vocabulary_read(swi_vocabulary *out, const char *path,
                                           size_t unpack_bytes);
 void swi_vocabulary_free(swi_vocabulary *vocabulary); /* all zero is fine */
-
-#endif

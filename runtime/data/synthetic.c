@@ -3,7 +3,6 @@
  *
  * All arithmetic is on integers, so the bytes are the same with every compiler and machine.
  * Lengths are in 1/256 of a pixel. Sample i depends on the seed and i alone. */
-#include "alloc/base/size.h"
 #include "kernels/rng.h"
 #include "runtime/data/data_internal.h"
 #include <string.h>

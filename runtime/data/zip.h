@@ -1,7 +1,6 @@
 /* Zip archives, as NumPy and others write them: their list of files, and one file as a
  * stream. */
-#ifndef SW_DATA_ZIP_H
-#define SW_DATA_ZIP_H
+#pragma once
 
 #include "runtime/data/data_internal.h"
 
@@ -44,5 +43,3 @@ const char *swi_zip_member_name(const swi_zip_member *member); /* "FILE: x.npy" 
 SW_MUST_USE sw_status swi_zip_member_read(swi_zip_member *member, void *to, size_t bytes,
                                           size_t *got);
 SW_MUST_USE sw_status swi_zip_member_rewind(swi_zip_member *member);
-
-#endif

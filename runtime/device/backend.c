@@ -1,7 +1,6 @@
 /* Calls on a device, by the table of its backend. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
-#include "alloc/base/sys.h"
 #include "runtime/device/device.h"
 #include "runtime/device/pieces.h"
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* A backend as models, traces and passes see it: a table that the CPU and the cards fill. No
  * one above asks which device it is: what differs is a function of the table, or a property
  * that it states. How programs run on it is the exec's table (exec/backend.h). */
-#ifndef SW_BACKEND_H
-#define SW_BACKEND_H
+#pragma once
 
 #include "alloc/arena/store.h"
 #include "kernels/cuda/api.h"
@@ -58,5 +57,3 @@ extern const swi_snapshot_ways
 
 extern const swi_backend swi_backend_cpu;  /* backend.c */
 extern const swi_backend swi_backend_cuda; /* device.c */
-
-#endif

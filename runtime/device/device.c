@@ -2,7 +2,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/message.h"
-#include "alloc/base/sys.h"
 #include "runtime/base/module.h"
 #include "runtime/device/device.h"
 #include "runtime/device/device_module.h"

@@ -1,8 +1,7 @@
 /* Devices that execs and models use: the CPU, and cards. The module is opened once in the
  * process, a card once for each ordinal; both are counted, and a card is closed after its last
  * user. All calls may come from any thread. */
-#ifndef SW_DEVICE_H
-#define SW_DEVICE_H
+#pragma once
 
 #include "runtime/device/backend.h"
 #include <pthread.h>
@@ -81,5 +80,3 @@ const char *swi_device_name(const swi_device *device, char *to, size_t bytes);
 /* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU, and
  * where the card does not say. */
 const char *swi_device_free_text(const swi_device *device, char *to, size_t bytes);
-
-#endif

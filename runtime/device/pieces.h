@@ -1,8 +1,7 @@
 /* Kernels of float32 on numbers of bf16, a piece at a time: operands are widened into scratch
  * that stays in the near cache, the kernel of the op runs, and what it made is rounded once.
  * Pieces follow from shapes alone, so no thread and no processor shows in the bits. */
-#ifndef SW_PIECES_H
-#define SW_PIECES_H
+#pragma once
 
 #include "kernels/cuda/table.h"
 #include "runtime/base/common.h"
@@ -26,5 +25,3 @@ int64_t swi_pieces_that_add(uint32_t op, int grad, const sw_kernel_info *info);
 sw_status swi_in_pieces(const sw_launch *launch);
 sw_status swi_in_pieces_of(const sw_launch *launch, int64_t units);
 sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue);
-
-#endif

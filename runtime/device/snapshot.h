@@ -5,8 +5,7 @@
  * One owner at a time: the exec's thread copies and ends, then whoever reads waits and reads;
  * the exec's thread copies again only when the reader is done. The caller sees to that, and to
  * the handover between the threads. */
-#ifndef SW_SNAPSHOT_H
-#define SW_SNAPSHOT_H
+#pragma once
 
 #include "runtime/device/device.h"
 
@@ -38,5 +37,3 @@ SW_MUST_USE sw_status swi_snapshot_end(swi_snapshot *snapshot);
 SW_MUST_USE sw_status swi_snapshot_wait(swi_snapshot *snapshot);
 /* NULL before `room`. */
 unsigned char *swi_snapshot_bytes(const swi_snapshot *snapshot);
-
-#endif

@@ -4,11 +4,8 @@
 #include "alloc/base/poison.h"
 #include "profiler/record/nvtx.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/device/backend.h"
-#include "runtime/device/device.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/queue.h"
-#include "runtime/exec/run_internal.h"
 #include <string.h>
 
 /* ---- backend cpu ------------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
 /* How an exec works on its backend: a table that the CPU and the cards
  * (by their queue) fill. Their half for models, traces and passes is
  * device/backend.h. Runs call the table and never ask what is below it. */
-#ifndef SW_EXEC_BACKEND_H
-#define SW_EXEC_BACKEND_H
+#pragma once
 
 #include "runtime/exec/exec.h"
 
@@ -64,5 +63,3 @@ struct swi_exec_backend {
 };
 
 extern const swi_exec_backend swi_exec_cpu, swi_exec_cuda;
-
-#endif

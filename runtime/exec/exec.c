@@ -7,7 +7,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/message.h"
 #include "alloc/base/poison.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/structs.h"
@@ -668,12 +667,11 @@ static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **
     }
     f->owned = p;
     status = exec->backend->count_launches(exec, f, &p->info.launches);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = f;
+    else
         swi_frame_free(f);
-        return status;
-    }
-    *out = f;
-    return SW_OK;
+    return status;
 }
 
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,

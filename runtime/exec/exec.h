@@ -1,7 +1,6 @@
 /* Execs: keys and programs, the step arena, what a run leaves. A run binds the segments of a
  * program; immediate mode uses the same trace and executes each node as it is appended. */
-#ifndef SW_EXEC_H
-#define SW_EXEC_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
@@ -53,10 +52,6 @@ typedef struct {
     uint64_t n; /* runs that began */
 } swi_history;
 
-/* Room for n metrics in all of them, so that later runs take no memory. */
-sw_status swi_history_reserve(swi_history *history, uint32_t n);
-/* A run begins: nothing of it is there yet. */
-swi_history_run *swi_history_begin(swi_history *history);
 /* That of `ago` runs ago; NULL: there was none. */
 swi_history_run *swi_history_at(swi_history *history, int ago);
 /* The value of a metric of this run; NULL: it has no such metric. */
@@ -191,5 +186,3 @@ typedef struct {
 sw_status swi_program_execute(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated);
-
-#endif

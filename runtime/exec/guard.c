@@ -155,7 +155,7 @@ sw_status swi_guard_reserve(swi_guard *g, const swi_program *p)
         size_t used = SW_ALIGN;
         bool fits = take(NULL, &used, p->ops[i].scratch_bytes, &none);
         for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-            const swi_value *v = &t->values[t->operands[node->first + k]];
+            const swi_value *v = swi_operand(t, node, k);
             fits = fits && take(NULL, &used, t->storages[v->storage].bytes, &none);
         }
         if (!fits)
@@ -204,39 +204,36 @@ static sw_status run_over(call *c, sw_kernel *kernel, unsigned char fill)
 {
     const uint64_t said = sw_error_count();
     /* Prepare the kernel's operands; `fill` is the pattern of outputs that it must write. */
-    {
-        const sw_launch *l = c->given;
-        c->launch = *l;
+    const sw_launch *l = c->given;
+    c->launch = *l;
+    for (int i = 0; i < l->n_in; i++)
+        c->in[i] = l->in[i];
+    for (int k = 0; k < l->n_out; k++) {
+        c->out[k] = l->out[k];
+        if (c->guarded[k] == NULL)
+            continue;
+        c->filled[k] = (l->accumulate >> k & 1u) == 0;
         for (int i = 0; i < l->n_in; i++)
-            c->in[i] = l->in[i];
-        for (int k = 0; k < l->n_out; k++) {
-            c->out[k] = l->out[k];
-            if (c->guarded[k] == NULL)
-                continue;
-            c->filled[k] = (l->accumulate >> k & 1u) == 0;
-            for (int i = 0; i < l->n_in; i++)
-                if (meet(&c->in_span[i], &c->out_span[k])) {
-                    c->filled[k] = false;
-                    c->in[i].ptr =
-                        c->guarded[k] + ((unsigned char *)l->in[i].ptr - c->out_span[k].at);
-                }
-            if (c->filled[k])
-                memset(c->guarded[k], fill, c->out_span[k].bytes);
-            else
-                memcpy(c->guarded[k], c->out_span[k].at, c->out_span[k].bytes);
-            c->out[k].ptr = c->guarded[k];
-        }
-        for (int i = 0; i < l->n_in; i++)
-            if (c->kept[i] != NULL)
-                memcpy(c->kept[i], c->in_span[i].at, c->in_span[i].bytes);
-        c->launch.in = c->in;
-        c->launch.out = c->out;
-        if (l->scratch_bytes > 0)
-            c->launch.scratch = c->scratch;
+            if (meet(&c->in_span[i], &c->out_span[k])) {
+                c->filled[k] = false;
+                c->in[i].ptr =
+                    c->guarded[k] + ((unsigned char *)l->in[i].ptr - c->out_span[k].at);
+            }
+        if (c->filled[k])
+            memset(c->guarded[k], fill, c->out_span[k].bytes);
+        else
+            memcpy(c->guarded[k], c->out_span[k].at, c->out_span[k].bytes);
+        c->out[k].ptr = c->guarded[k];
     }
+    for (int i = 0; i < l->n_in; i++)
+        if (c->kept[i] != NULL)
+            memcpy(c->kept[i], c->in_span[i].at, c->in_span[i].bytes);
+    c->launch.in = c->in;
+    c->launch.out = c->out;
+    if (l->scratch_bytes > 0)
+        c->launch.scratch = c->scratch;
     const sw_status status = kernel(&c->launch);
     SW_TRY(sw_call_status(status, said, "its kernel"));
-    const sw_launch *l = c->given;
     for (int k = 0; k < l->n_out; k++)
         if (c->guarded[k] != NULL)
             SW_TRY(check_bands(c->guarded[k], c->out_span[k].bytes, "output", k));

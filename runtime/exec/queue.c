@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event);
-
 /* Results of a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
 
@@ -176,6 +174,16 @@ static sw_status read_times(const swi_queue *q, const swi_run_readback *readback
         info->phase[b->at[i].phase].ns += ns;
     }
     return SW_OK;
+}
+
+static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event)
+{
+    SW_ASSERT(q->device != NULL && event != NULL);
+    bool done = false;
+    sw_status status = q->api->done(event, &done);
+    if (status == SW_OK && !done)
+        status = q->api->wait(event);
+    return swi_queue_fault(q, status);
 }
 
 sw_status swi_queue_await(sw_exec *exec, swi_history_run *run)
@@ -394,16 +402,6 @@ sw_status swi_queue_sync(swi_queue *q)
     return swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->compute));
 }
 
-static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event)
-{
-    SW_ASSERT(q->device != NULL && event != NULL);
-    bool done = false;
-    sw_status status = q->api->done(event, &done);
-    if (status == SW_OK && !done)
-        status = q->api->wait(event);
-    return swi_queue_fault(q, status);
-}
-
 /* ---- making ------------------------------------------------------------------------------ */
 
 static sw_status make(swi_queue *q, const swi_queue_opts *o)
@@ -445,12 +443,11 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     q->no_graphs = opts->no_graphs;
     q->most_graphs = MOST_GRAPHS;
     const sw_status status = make(q, opts);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = q;
+    else
         swi_queue_destroy(q);
-        return status;
-    }
-    *out = q;
-    return SW_OK;
+    return status;
 }
 
 static void end_event(const swi_queue *q, sw_cuda_event *event)
@@ -547,11 +544,6 @@ static size_t slot_of(const sw_run_args *args)
     return sum;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static size_t data_of(size_t slot, size_t block)
 {
     size_t bytes = SIZE_MAX / SW_ALIGN * SW_ALIGN;
@@ -567,15 +559,16 @@ size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const s
     size_t block = 0;
     if (!args->immediate)
         (void)readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    return data_of(larger(slot_of(args), q->slot_bytes), larger(block, q->block_bytes));
+    return data_of(sw_size_larger(slot_of(args), q->slot_bytes),
+                   sw_size_larger(block, q->block_bytes));
 }
 
 size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
 {
     size_t block = 0;
     (void)readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    need->inputs = larger(need->inputs, slot_of(args));
-    need->results = larger(need->results, block);
+    need->inputs = sw_size_larger(need->inputs, slot_of(args));
+    need->results = sw_size_larger(need->results, block);
     return data_of(need->inputs, need->results);
 }
 
@@ -588,9 +581,9 @@ sw_status swi_queue_reserve(swi_queue *q, size_t data_bytes)
 static sw_status grow(sw_exec *exec, const wants *want)
 {
     swi_queue *q = exec->queue;
-    const wants to = {.slot = larger(want->slot, q->slot_bytes),
-                      .knobs = larger(want->knobs, q->knob_bytes),
-                      .block = larger(want->block, q->block_bytes)};
+    const wants to = {.slot = sw_size_larger(want->slot, q->slot_bytes),
+                      .knobs = sw_size_larger(want->knobs, q->knob_bytes),
+                      .block = sw_size_larger(want->block, q->block_bytes)};
     for (int ago = SWI_HISTORY - 1; ago >= 0; ago--) {
         swi_history_run *run = swi_history_at(&exec->history, ago);
         if (run != NULL && run->waits)

@@ -14,8 +14,7 @@
  * so the copies of one run overlap the ops of the run before, and the host waits only where it
  * is two runs ahead. All memory is taken before the first run of a program: pinned by the
  * module, on the device in an arena of the exec's budget. One thread at a time. */
-#ifndef SW_QUEUE_H
-#define SW_QUEUE_H
+#pragma once
 
 #include "runtime/exec/backend.h"
 
@@ -93,5 +92,3 @@ sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
 
 /* Free the graphs of a program that is to be freed. NULL queue is fine. */
 void swi_queue_forget(swi_queue *queue, const swi_program *program);
-
-#endif

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint32_t n)
+/* Make events for n borders. */
+static sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint32_t n)
 {
     uint32_t cap = b->cap;
     SW_ASSERT(n > 0);
@@ -33,7 +34,7 @@ void swi_phase_events_free(const swi_queue *q, swi_phase_events *b)
     *b = (swi_phase_events){0};
 }
 
-uint32_t swi_phase_events_of(const swi_program *p)
+static uint32_t swi_phase_events_of(const swi_program *p)
 {
     uint32_t n = 1;
     for (uint32_t i = 0; i < p->n_ops; i++)

@@ -1,6 +1,5 @@
 /* Between the files of runtime/exec/queue*.c. */
-#ifndef SW_QUEUE_INTERNAL_H
-#define SW_QUEUE_INTERNAL_H
+#pragma once
 
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
@@ -123,11 +122,6 @@ sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *readback,
 sw_status swi_queue_read_back(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
                               const swi_frame *frame);
 
-/* Make events for n borders; record one where a phase begins (-1: the last ends). */
-sw_status swi_phase_events_reserve(const swi_queue *queue, swi_phase_events *phase_events,
-                                   uint32_t n);
+/* Record an event where a phase begins (-1: the last ends). */
 sw_status swi_queue_record_phase(swi_queue *queue, int phase);
-uint32_t swi_phase_events_of(const swi_program *program);
 void swi_phase_events_free(const swi_queue *queue, swi_phase_events *phase_events);
-
-#endif

@@ -5,7 +5,6 @@
  * the phase changes. */
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/base/structs.h"
@@ -20,7 +19,8 @@ static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *upd
 
 /* ---- metrics and figures of the last runs ------------------------------------------------ */
 
-sw_status swi_history_reserve(swi_history *history, uint32_t n)
+/* Room for n metrics in all of them, so that later runs take no memory. */
+static sw_status swi_history_reserve(swi_history *history, uint32_t n)
 {
     SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
     if (n <= history->cap)
@@ -42,7 +42,8 @@ sw_status swi_history_reserve(swi_history *history, uint32_t n)
     return SW_OK;
 }
 
-swi_history_run *swi_history_begin(swi_history *history)
+/* A run begins: nothing of it is there yet. */
+static swi_history_run *swi_history_begin(swi_history *history)
 {
     swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
     SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
@@ -53,7 +54,8 @@ swi_history_run *swi_history_begin(swi_history *history)
     return run;
 }
 
-void swi_history_name(swi_history_run *run, const swi_trace *t)
+/* The names of a trace's metrics; swi_history_reserve was asked before. */
+static void swi_history_name(swi_history_run *run, const swi_trace *t)
 {
     run->n = t->n_metrics;
     SW_ASSERT(run->n == 0 || run->metrics != NULL);
@@ -304,9 +306,8 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
-    SW_TRY(sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
-                           sizeof *exec->op_ns));
-    return SW_OK;
+    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
+                           sizeof *exec->op_ns);
 }
 
 /* The loop with nothing counted and no clock read. */

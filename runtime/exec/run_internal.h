@@ -1,6 +1,5 @@
 /* Between the files that run programs: arguments, ownership, immediate mode, budgets. */
-#ifndef SW_RUN_INTERNAL_H
-#define SW_RUN_INTERNAL_H
+#pragma once
 
 #include "runtime/exec/exec.h"
 
@@ -22,9 +21,6 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 /* The program with the last run's metrics and outputs; it stays although its key may go. */
 void swi_exec_set_last(sw_exec *exec, swi_frame *frame);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
-
-/* The names of a trace's metrics; swi_history_reserve was asked before. */
-void swi_history_name(swi_history_run *run, const swi_trace *t);
 
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. On a device inputs are
  * where its queue has them. */
@@ -67,5 +63,3 @@ sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 /* The refusal that people read: the least budget, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
-
-#endif

@@ -12,24 +12,21 @@
 sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
-    SW_TRY(sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
-                           sizeof *t->nodes));
-    return SW_OK;
+    return sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
+                           sizeof *t->nodes);
 }
 
 sw_status swi_reserve_operands(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
-    SW_TRY(sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
-                           sizeof *t->operands));
-    return SW_OK;
+    return sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
+                           sizeof *t->operands);
 }
 
 sw_status swi_reserve_attrs(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
-    SW_TRY(sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
-    return SW_OK;
+    return sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1);
 }
 
 sw_status swi_trace_reset(swi_trace *t)
@@ -335,7 +332,7 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
                      sw_kernel_info *out)
 {
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
-        types[i] = trace->values[trace->operands[node->first + i]].type;
+        types[i] = swi_operand(trace, node, i)->type;
     *out =
         (sw_kernel_info)SW_INIT(.in = types, .out = types + node->n_in, .n_in = (int)node->n_in,
                                 .n_out = (int)node->n_out, .attrs = swi_node_attrs(trace, node),
@@ -384,8 +381,7 @@ static const char *writer_of(const sw_ctx *ctx, uint32_t storage)
     for (uint32_t n = ctx->trace.n_nodes; n-- > 0;) {
         const swi_node *node = &ctx->trace.nodes[n];
         for (uint32_t i = 0; i < node->n_out; i++)
-            if (ctx->trace.values[ctx->trace.operands[node->first + node->n_in + i]].storage ==
-                storage)
+            if (swi_operand(&ctx->trace, node, node->n_in + i)->storage == storage)
                 return swi_op(node->op)->name;
     }
     return "?";

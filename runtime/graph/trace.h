@@ -1,7 +1,6 @@
 /* Traces: what a step function leaves while it runs (struct sw_ctx): nodes, values,
  * storages. */
-#ifndef SW_TRACE_H
-#define SW_TRACE_H
+#pragma once
 
 #include "runtime/device/device.h"
 #include "runtime/model/noise_mode.h"
@@ -120,6 +119,22 @@ uint32_t swi_unread(const swi_trace *trace, const swi_node *node);
 static inline bool swi_reads(uint32_t unread, uint32_t operand)
 {
     return operand >= 32 || (unread >> operand & 1u) == 0;
+}
+
+/* Operand k of a node; its results come after its inputs. */
+static inline const swi_value *swi_operand(const swi_trace *trace, const swi_node *node,
+                                           uint32_t k)
+{
+    return &trace->values[trace->operands[node->first + k]];
+}
+
+/* The storage whose bytes a storage has in the end: itself, or the one that it takes the place
+ * of. */
+static inline uint32_t swi_root_of(const swi_trace *trace, uint32_t storage)
+{
+    while (trace->storages[storage].alias != storage)
+        storage = trace->storages[storage].alias;
+    return storage;
 }
 
 /* Of a node; NULL where its op has none. */
@@ -293,5 +308,3 @@ sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, 
 /* In a run with noise on parameters: what takes the place of this op; *done false: nothing. */
 sw_status swi_noise_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
                           const void *attrs, uint32_t *outs, bool *done);
-
-#endif

@@ -2,7 +2,6 @@
  * by the last word of its line in ops.def. Products are followed by an op that adds what the
  * noise adds, in their place; so plain products stay as they are, and nothing of the noise has
  * bytes. */
-#include "alloc/base/error.h"
 #include "kernels/noise.h"
 #include "runtime/graph/trace.h"
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* Models: entries in one range per role, knobs, optimizers. */
-#ifndef SW_MODEL_INTERNAL_H
-#define SW_MODEL_INTERNAL_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
@@ -251,5 +250,3 @@ sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
                          swi_take_piece *take, void *context);
 sw_status swi_model_fill(sw_model *model, size_t offset, size_t bytes, swi_make_piece *make,
                          void *context);
-
-#endif

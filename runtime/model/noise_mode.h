@@ -1,7 +1,6 @@
 /* An evolution strategy's parameters as traces see them: which noise each of them has, and how
  * a batch falls into evaluations. */
-#ifndef SW_NOISE_MODE_H
-#define SW_NOISE_MODE_H
+#pragma once
 
 #include "runtime/model/model.h"
 
@@ -53,5 +52,3 @@ void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_shar
                     float out_share, const sw_shape *shape, uint32_t stream);
 /* The same of an entry of the mode's model; of logits it is that of their bits. */
 void swi_noise_spec_of(sw_noise_spec *out, const swi_noise_mode *mode, const swi_entry *entry);
-
-#endif

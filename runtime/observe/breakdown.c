@@ -203,8 +203,7 @@ static sw_status bump_breakdown(swi_breakdown *to, const swi_program *p,
 static sw_status reserve_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
-    SW_TRY(sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
-    return SW_OK;
+    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes);
 }
 
 static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
@@ -413,14 +412,12 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
     }
     d->op = exec->attempt->program->info.peak_op;
     d->phase = sw_phase_name(p->n_ops > 0 ? p->ops[p->peak_op].phase : SW_DATA);
-    {
-        const swi_trace *t = &p->trace;
-        for (uint32_t s = 0; s < t->n_storages; s++)
-            if (is_input(&t->storages[s]) ||
-                (swi_takes_part(t, s) && t->storages[s].birth <= p->peak_op &&
-                 t->storages[s].death >= p->peak_op))
-                add_storage(d, t, s);
-    }
+    const swi_trace *t = &p->trace;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (is_input(&t->storages[s]) ||
+            (swi_takes_part(t, s) && t->storages[s].birth <= p->peak_op &&
+             t->storages[s].death >= p->peak_op))
+            add_storage(d, t, s);
 }
 
 /* The ops are appended one by one: the last one is the refused one. */

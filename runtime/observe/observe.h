@@ -1,6 +1,5 @@
 /* Records that observers and witnesses write into a profile. */
-#ifndef SW_OBSERVE_H
-#define SW_OBSERVE_H
+#pragma once
 
 #include "profiler/record/prof.h"
 #include "runtime/base/run_observer.h"
@@ -81,5 +80,3 @@ extern const swi_observer
     swi_profile_observer;                    /* profile.c: records of plans, steps, refusals */
 extern const swi_observer swi_nvtx_observer; /* run_nvtx.c: names for an NVTX tool */
 extern const swi_observer swi_breakdown_observer; /* breakdown.c: bytes by role and layer */
-
-#endif

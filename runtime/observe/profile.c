@@ -48,22 +48,19 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there
     const size_t bytes = n * (sizeof(swi_run_op) + 2 * sizeof(uint32_t) + 1) + 1;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    swi_program seen;
     /* The run as a program with storages that all live to its end; its lists lie at `block`. */
-    swi_program *p = &seen;
-    *p = (swi_program){.trace = *t, .n_ops = n};
-    p->ops = block;
-    p->layers = (uint32_t *)(void *)(p->ops + n);
-    p->op_layer = p->layers + n;
-    p->op_phase = (char *)(p->op_layer + n);
+    swi_program p = {.trace = *t, .ops = block, .n_ops = n};
+    p.layers = (uint32_t *)(void *)(p.ops + n);
+    p.op_layer = p.layers + n;
+    p.op_phase = (char *)(p.op_layer + n);
     uint32_t at = 0;
     for (uint32_t i = 0; i < t->n_nodes && at < n; i++)
         if (!t->nodes[i].is_view)
-            p->ops[at++].node = i;
+            p.ops[at++].node = i;
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (t->storages[s].birth != SWI_NONE)
             t->storages[s].death = n;
-    swi_program_layers(p);
+    swi_program_layers(&p);
     size_t slot = 0;
     for (int i = 0; i < args->n_inputs; i++)
         slot += t->storages[i].rounded;
@@ -73,7 +70,7 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there
                 .model_bytes = exec->info.model_bytes, .arena_bytes = exec->info.arena_bytes,
                 .data_bytes = args->data_bytes != 0 ? args->data_bytes : slot,
                 .slot_bytes = slot, .n_ops = n);
-    *there = swi_profile_program(exec->rec.profile, &head, &seen, args);
+    *there = swi_profile_program(exec->rec.profile, &head, &p, args);
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;
 }

@@ -5,7 +5,6 @@
  * of immediate mode node by node, from the same list of known names. */
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
-#include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
 #include <string.h>
 

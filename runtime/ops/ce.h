@@ -1,6 +1,5 @@
 /* Softmax cross-entropy of a block of rows: what softmax_ce and linear_ce share. */
-#ifndef SW_CE_H
-#define SW_CE_H
+#pragma once
 
 #include "runtime/ops/ops.h"
 
@@ -40,5 +39,3 @@ uint64_t swi_ce_dx_per_element(const swi_ce_attrs *a);
 /* The sum of the losses of rows in double, and how many count. */
 double swi_ce_reference(const swi_ce_attrs *a, const double *logits, const double *labels,
                         int64_t rows, int64_t cols, double *counted);
-
-#endif

@@ -31,7 +31,7 @@ static sw_status copy_forward(const sw_launch *l)
 
 RULE(copy_rule, r->dout[0])
 
-static sw_status copy_reference(const sw_reference *r)
+sw_status swi_copy_reference(const sw_reference *r)
 {
     memcpy(r->out[0], r->in[0], (size_t)swi_elements(&r->in_type[0].shape) * sizeof(double));
     return SW_OK;
@@ -44,7 +44,7 @@ static const sw_op_case copy_cases[] = {
 
 OP(copy, 1, 0, 1, .rebuild = 1, .infer = copy_infer, .layout = swi_layout_keep, .strided_in = 1,
    .forward = copy_forward, .rule = copy_rule, .operations = swi_count_none,
-   CHECKS(copy_reference, copy_cases));
+   CHECKS(swi_copy_reference, copy_cases));
 
 /* ---- cast: float32 and bf16 -------------------------------------------------------------- */
 
@@ -62,17 +62,14 @@ static sw_status cast_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void cast_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    r->din[0] = swi_cast(ctx, r->dout[0], swi_value_at(ctx, r->in[0])->type.dtype);
-}
+RULE(cast_rule, swi_cast(ctx, r->dout[0], swi_value_at(ctx, r->in[0])->type.dtype))
 
 static const swi_cast_attrs cast_attrs = {SW_F32};
 static const sw_op_case cast_cases[] = {CASE("as it is", IN(F32(5, 7)), AT(cast_attrs))};
 
 OP(cast, 1, 0, 1, ATTRS(swi_cast_attrs), .rebuild = 1, .infer = cast_infer,
    .layout = swi_layout_keep, .forward = cast_forward, .rule = cast_rule,
-   .operations = swi_count_none, CHECKS(copy_reference, cast_cases));
+   .operations = swi_count_none, CHECKS(swi_copy_reference, cast_cases));
 
 /* ---- assign_rows: in {state (batch, rows, width), x (batch, n, width), at}; out {state} --
  * In place it writes the rows alone. */
@@ -208,7 +205,7 @@ static const sw_op_case layout_cases[] = {
 };
 
 OP(to_n16, 1, 0, 1, .rebuild = 1, .infer = to_n16_infer, .forward = to_n16_forward,
-   .rule = to_n16_rule, .operations = swi_count_none, CHECKS(copy_reference, layout_cases));
+   .rule = to_n16_rule, .operations = swi_count_none, CHECKS(swi_copy_reference, layout_cases));
 
 static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -235,7 +232,7 @@ RULE(from_n16_rule, sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL))
 /* Its input cannot be given from outside (inputs are plain): it is checked after every conv op
  * and by the other direction's gradient. */
 OP(from_n16, 1, 0, 1, .rebuild = 1, .infer = from_n16_infer, .forward = from_n16_forward,
-   .rule = from_n16_rule, .operations = swi_count_none, .reference = copy_reference);
+   .rule = from_n16_rule, .operations = swi_count_none, .reference = swi_copy_reference);
 
 /* ==== calls =============================================================================== */
 
@@ -302,16 +299,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-static sw_status view(const sw_buffer *in, const void *attrs, const sw_type *out,
-                      int64_t *strides, int64_t *offset)
-{
-    (void)attrs;
-    for (int i = 0; i < out->shape.rank; i++)
-        strides[i] = in->stride[i];
-    *offset = 0;
-    return SW_OK;
-}
-
 /* Image by image and channel by channel: the sum of x dx over the positions. */
 static sw_value sum_over_positions(sw_ctx *ctx, sw_value x, sw_value dx)
 {
@@ -364,7 +351,7 @@ static const sw_op_case cases[] = {
 };
 
 OP(neuron_utility, 1, 0, 1, ATTRS(utility_attrs), .infer = infer, .layout = swi_layout_keep,
-   .view = view, .rule = rule, CHECKS(copy_reference, cases));
+   .view = swi_view_all, .rule = rule, CHECKS(swi_copy_reference, cases));
 
 sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate)
 {

@@ -1,8 +1,7 @@
 /* Two ops of a program that one launch runs channel by channel: a channel is in the near cache
  * when the second comes to it. The kernels, the order in each channel and the bits are those of
  * two launches. */
-#ifndef SW_OPS_FUSED_H
-#define SW_OPS_FUSED_H
+#pragma once
 
 #include "kernels/launch.h"
 #include <stdbool.h>
@@ -29,5 +28,3 @@ uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in);
 /* Does that kernel take them? The other operands of both must be images of the same type,
  * contiguous, or have one number for each channel. */
 bool swi_fused_fits(uint8_t kernel, const sw_kernel_info *first, const sw_kernel_info *then);
-
-#endif

@@ -52,18 +52,14 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 
 /* ---- forward ----------------------------------------------------------------------------- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Bytes that a product of `rows` rows needs: not every run makes all three. */
 static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes, bool half)
 {
     const sw_dense_kernels *d = sw_dense(isa);
-    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false, half),
-                                larger(d->gemm_bytes(rows, width, classes, false, half),
-                                       d->gemm_bytes(classes, width, rows, true, half))));
+    return sw_size_round(
+        sw_size_larger(d->gemm_bytes(rows, classes, width, false, half),
+                       sw_size_larger(d->gemm_bytes(rows, width, classes, false, half),
+                                      d->gemm_bytes(classes, width, rows, true, half))));
 }
 
 /* Numbers of which a chunk has one for each row. */

@@ -111,18 +111,25 @@ static sw_status linear_infer(const sw_type *in, int n_in, const void *attrs, sw
     return SW_OK;
 }
 
-SCRATCH(linear_scratch_bytes,
-        sw_noise(info->isa)->linear_bytes(info->attrs, info->in[X].shape.dim[0], info->threads))
-
-static sw_status linear_forward(const sw_launch *l)
+/* noise_layer with the sigmas of weight and bias, which are the last inputs. */
+static sw_noise_layer noise_layer_of(const sw_launch *l)
 {
     const swi_noise_attrs *a = l->attrs;
-    const int64_t rows = l->in[X].type.shape.dim[0], width = l->out[0].type.shape.dim[1];
     sw_noise_layer layer = noise_layer(l, SIGMA);
     if (a->has_sigmas && a->weight.rows != 0)
         layer.weight_sigmas = swi_in(l, MORE);
     if (a->has_sigmas && a->bias.rows != 0)
         layer.bias_sigmas = swi_in(l, l->n_in - 1);
+    return layer;
+}
+
+SCRATCH(linear_scratch_bytes,
+        sw_noise(info->isa)->linear_bytes(info->attrs, info->in[X].shape.dim[0], info->threads))
+
+static sw_status linear_forward(const sw_launch *l)
+{
+    const int64_t rows = l->in[X].type.shape.dim[0], width = l->out[0].type.shape.dim[1];
+    const sw_noise_layer layer = noise_layer_of(l);
     if (!swi_adds(l, 0))
         noise_clear(l);
     sw_noise(l->isa)->linear(swi_out(l, 0), swi_in(l, X), rows, width, &layer, l->scratch,
@@ -283,13 +290,8 @@ static uint32_t unread(const sw_kernel_info *info, int grad)
 
 static sw_status conv_forward(const sw_launch *l)
 {
-    const swi_noise_attrs *a = l->attrs;
-    sw_noise_layer layer = noise_layer(l, SIGMA);
-    const sw_conv s = geometry(a, &l->in[X].type);
-    if (a->has_sigmas && a->weight.rows != 0)
-        layer.weight_sigmas = swi_in(l, MORE);
-    if (a->has_sigmas && a->bias.rows != 0)
-        layer.bias_sigmas = swi_in(l, l->n_in - 1);
+    const sw_noise_layer layer = noise_layer_of(l);
+    const sw_conv s = geometry(l->attrs, &l->in[X].type);
     if (!swi_adds(l, 0))
         noise_clear(l);
     sw_noise(l->isa)->conv(swi_out(l, 0), swi_in(l, X), &s, &layer, l->par);

@@ -1,6 +1,5 @@
 /* Shared by the ops with noise on parameters: kernels/noise.h has the formulas. */
-#ifndef SW_OPS_NOISE_H
-#define SW_OPS_NOISE_H
+#pragma once
 
 #include "kernels/noise_kernels.h"
 #include "runtime/ops/ops.h"
@@ -26,5 +25,3 @@ static inline int64_t swi_noise_rows_each(const swi_noise_attrs *a, int64_t rows
         .keep_cols = (inputs) - (less_cols), .taps = a_taps, .stream = a_stream                \
     }
 #define BOTH_SIDES (SW_NOISE_IN | SW_NOISE_OUT)
-
-#endif

@@ -569,11 +569,7 @@ OP(batch_norm_running, 3, 0, 2, ATTRS(swi_norm_attrs), .infer = running_infer,
 
 /* ---- given statistics: in {x, mean, var, [weight, [bias]]} ------------------------------- */
 
-static sw_status fixed_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    out[0] = in[0];
-    return image_infer("batch_norm_fixed", in, n_in, attrs);
-}
+INFER(fixed_infer, (out[0] = in[0], image_infer("batch_norm_fixed", in, n_in, attrs)))
 
 KERNEL(fixed_forward, norm_run(l, image_of(l), sw_norm(l->isa)->fixed,
                                TAKES(X, MEAN, VAR, WEIGHT, BIAS), GIVES(Y)))

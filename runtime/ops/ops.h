@@ -1,7 +1,6 @@
 /* Shared by the files of the ops. A new op is one file here, its kernel, and one line in
  * ops.def. */
-#ifndef SW_OPS_H
-#define SW_OPS_H
+#pragma once
 
 #include "alloc/base/size.h"
 #include "kernels/dense.h"
@@ -94,6 +93,9 @@
     OP(op, least, most, outputs, .forward = op##_forward, .operations = op##_operations,       \
        .no_gradient = 1, __VA_ARGS__)
 /* clang-format on */
+
+/* Of what only copies: its first input. */
+sw_status swi_copy_reference(const sw_reference *r);
 
 /* The ids or labels of an operand. */
 static inline sw_ids swi_ids_of(const sw_buffer *b)
@@ -214,5 +216,3 @@ sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n);
  * positions of x dx| (Molchanov et al. 2017). x: (batch, channels, ...). It costs what backward
  * makes of it, and keeps x. */
 sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate);
-
-#endif

@@ -1,6 +1,5 @@
 /* concat, sums over axes and their adjoint expand. */
 #include "alloc/base/size.h"
-#include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
 #include <string.h>
@@ -402,12 +401,6 @@ static sw_status reshape_view(const sw_buffer *in, const void *attrs, const sw_t
 
 RULE(reshape_rule, sw_reshape(ctx, r->dout[0], swi_shape_of(ctx, r->in[0])))
 
-static sw_status same_reference(const sw_reference *r)
-{
-    memcpy(r->out[0], r->in[0], (size_t)swi_elements(&r->in_type[0].shape) * sizeof(double));
-    return SW_OK;
-}
-
 static const swi_reshape_attrs reshape_attrs[] = {{{2, {6, 10}}}, {{3, {-1, 2, 2}}}};
 static const sw_op_case reshape_cases[] = {
     CASE("matrix", IN(F32(3, 4, 5)), AT(reshape_attrs[0])),
@@ -415,7 +408,7 @@ static const sw_op_case reshape_cases[] = {
 };
 
 OP(reshape, 1, 0, 1, ATTRS(swi_reshape_attrs), .infer = reshape_infer, .view = reshape_view,
-   .rule = reshape_rule, CHECKS(same_reference, reshape_cases));
+   .rule = reshape_rule, CHECKS(swi_copy_reference, reshape_cases));
 
 sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)
 {
@@ -581,11 +574,8 @@ static sw_status slice_grad_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void slice_grad_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    const swi_slice_grad_attrs *a = r->attrs;
-    r->din[0] = sw_op_apply(ctx, SW_OP_slice, r->dout, 1, &a->slice);
-}
+RULE(slice_grad_rule, sw_op_apply(ctx, SW_OP_slice, r->dout, 1,
+                                  &((const swi_slice_grad_attrs *)r->attrs)->slice))
 
 static sw_status slice_grad_reference(const sw_reference *r)
 {
@@ -618,20 +608,10 @@ OP(slice_grad, 1, 0, 1, ATTRS(swi_slice_grad_attrs), .infer = slice_grad_infer, 
 
 TYPE(detach_infer, in[0])
 
-static sw_status detach_view(const sw_buffer *in, const void *attrs, const sw_type *out,
-                             int64_t *strides, int64_t *offset)
-{
-    (void)attrs;
-    for (int i = 0; i < out->shape.rank; i++)
-        strides[i] = in->stride[i];
-    *offset = 0;
-    return SW_OK;
-}
-
 static const sw_op_case detach_cases[] = {CASE("matrix", IN(F32(3, 4)))};
 
-OP(detach, 1, 0, 1, .infer = detach_infer, .layout = swi_layout_keep, .view = detach_view,
-   .no_gradient = 1, CHECKS(same_reference, detach_cases));
+OP(detach, 1, 0, 1, .infer = detach_infer, .layout = swi_layout_keep, .view = swi_view_all,
+   .no_gradient = 1, CHECKS(swi_copy_reference, detach_cases));
 
 /* ==== permute ============================================================================= */
 

@@ -10,7 +10,6 @@
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tile.h"
 #include "runtime/transport/ranks.h"
-#include <math.h>
 #include <string.h>
 
 int swi_partial_sums(int shards)
@@ -26,8 +25,7 @@ static void add(const sw_launch *l, float *to, const float *x, int64_t n, float 
     sw_pointwise(l->isa)->scale(to, x, n, factor, on, l->par);
 }
 
-/* ---- in {partial sums, gradient of a shard}, out {partial sums} * -------------------------
- */
+/* ---- in {partial sums, gradient of a shard}, out {partial sums} * ------------------------ */
 
 static sw_status partial_sum_forward(const sw_launch *l)
 {
@@ -52,8 +50,7 @@ TYPE(partial_sum_infer, in[0])
 SWI_APPENDED(partial_sum, 2, 2, 1, .infer = partial_sum_infer,
              .attrs_bytes = sizeof(swi_shard_attrs));
 
-/* ---- in {gradient of a rank's last shard, [partial sums]}, out {mean over all shards} -----
- */
+/* ---- in {gradient of a rank's last shard, [partial sums]}, out {mean over all shards} ---- */
 
 sw_status swi_shard_mean(const swi_shard_attrs *a, const sw_launch *l, float *to, int64_t n)
 {
@@ -91,8 +88,7 @@ TYPE(shard_mean_infer, in[0])
 SWI_APPENDED(shard_mean, 1, 2, 1, .infer = shard_mean_infer, .inplace = 1,
              .attrs_bytes = sizeof(swi_shard_attrs));
 
-/* ---- in {finite check}, out {the first of all ranks that is not 0} ------------------------
- */
+/* ---- in {finite check}, out {the first of all ranks that is not 0} ----------------------- */
 
 static sw_status agreed_verdict_forward(const sw_launch *l)
 {

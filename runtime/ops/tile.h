@@ -1,6 +1,5 @@
 /* Weights updated tile by tile: what the op tells the pass that makes it, and costs. */
-#ifndef SW_TILE_H
-#define SW_TILE_H
+#pragma once
 
 #include "kernels/tile_launch.h"
 #include "runtime/ops/ops.h"
@@ -81,5 +80,3 @@ sw_type swi_images_part(const swi_images_attrs *attrs, const sw_type *whole, int
 /* losses.c: a sum that goes on from `sum`; 2 dy / n. */
 double swi_mse_sum(double sum, const float *x, const float *target, int64_t n);
 float swi_mse_slope(float dy, int64_t n);
-
-#endif

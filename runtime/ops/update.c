@@ -2,7 +2,6 @@
  * gradient and none can be called from a step function; the tests of optimizers cover them. */
 #include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
-#include "kernels/noise_kernels.h"
 #include "kernels/optim_step.h"
 #include "runtime/ops/noise.h"
 #include "runtime/ops/ops.h"

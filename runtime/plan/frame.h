@@ -2,8 +2,7 @@
  * frame: the launch of the op that is next, and what runs leave. So execs may run one program
  * at the same time, each by a frame of its own. A frame is made with the program, and has room
  * for all of its runs. */
-#ifndef SW_FRAME_H
-#define SW_FRAME_H
+#pragma once
 
 #include "alloc/base/assert.h"
 #include "runtime/plan/program.h"
@@ -64,5 +63,3 @@ static inline sw_launch *swi_frame_launch(const swi_frame *frame, uint32_t op)
 {
     return &frame->templates[frame->program->ops[op].like].launch;
 }
-
-#endif

@@ -6,6 +6,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/base/checksum.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/program.h"
@@ -125,14 +126,6 @@ static const uint32_t *unpack_array(unsigned char *to, size_t bytes, const colum
 
 /* Are two traces the same program? */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 /* A finished program is compared with a fresh trace: what passes have changed (the phase of a
  * released update, what an in-place result's root must outlive) is not looked at; names_differ
  * has the latter. */
@@ -166,8 +159,8 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
                (x->n_in + x->n_out) * sizeof(uint32_t)) != 0)
         return true;
     for (uint32_t i = 0; i < x->n_in + x->n_out; i++) {
-        const swi_value *v = &a->values[a->operands[x->first + i]];
-        const swi_value *w = &b->values[b->operands[y->first + i]];
+        const swi_value *v = swi_operand(a, x, i);
+        const swi_value *w = swi_operand(b, y, i);
         const swi_storage *s = &a->storages[v->storage], *r = &b->storages[w->storage];
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
             !same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
@@ -207,10 +200,11 @@ uint64_t swi_trace_hash(const swi_trace *t)
     for (uint32_t i = 0; i < t->n_nodes; i++) {
         const swi_node *n = &t->nodes[i];
         const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
-        hash = mix(hash, words, sizeof words);
+        hash = swi_fnv(hash, words, sizeof words);
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
-            const swi_value *v = &t->values[t->operands[n->first + k]];
-            hash = mix(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
+            const swi_value *v = swi_operand(t, n, k);
+            hash =
+                swi_fnv(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
         }
     }
     return hash;
@@ -222,20 +216,18 @@ sw_status swi_program_traced(const swi_program *p, swi_trace *room, const swi_tr
     if (p->traced.words == NULL)
         return SW_OK;
     *out = room;
-    {
-        swi_trace its = p->trace;
-        column a[COLUMNS], b[COLUMNS];
-        const uint32_t *from = p->traced.words;
-        columns_of(room, a);
-        columns_of(&its, b);
-        for (int c = 0; c < COLUMNS; c++) {
-            const size_t bytes = p->traced.count[c] * a[c].element;
-            SW_TRY(sw_heap_alloc(a[c].at, SW_HEAP_PROGRAMS, bytes));
-            *a[c].n = *a[c].cap = p->traced.count[c];
-            from = unpack_array(*a[c].at, bytes, &b[c], from);
-        }
-        return SW_OK;
+    swi_trace its = p->trace;
+    column a[COLUMNS], b[COLUMNS];
+    const uint32_t *from = p->traced.words;
+    columns_of(room, a);
+    columns_of(&its, b);
+    for (int c = 0; c < COLUMNS; c++) {
+        const size_t bytes = p->traced.count[c] * a[c].element;
+        SW_TRY(sw_heap_alloc(a[c].at, SW_HEAP_PROGRAMS, bytes));
+        *a[c].n = *a[c].cap = p->traced.count[c];
+        from = unpack_array(*a[c].at, bytes, &b[c], from);
     }
+    return SW_OK;
 }
 
 sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal)
@@ -261,7 +253,7 @@ static void fill(const swi_program *p, uint32_t op, swi_template *to, sw_buffer 
     const swi_trace *t = &p->trace;
     const swi_node *node = &t->nodes[p->ops[op].node];
     for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-        const swi_value *v = &t->values[t->operands[node->first + k]];
+        const swi_value *v = swi_operand(t, node, k);
         buffers[k] = (sw_buffer){.type = v->type};
         swi_value_strides(t, v, buffers[k].stride);
     }
@@ -332,11 +324,6 @@ static const swi_node *node_of(const swi_program *p, uint32_t op)
     return &p->trace.nodes[p->ops[op].node];
 }
 
-static const swi_value *operand(const swi_trace *t, const swi_node *node, uint32_t k)
-{
-    return &t->values[t->operands[node->first + k]];
-}
-
 static uint64_t mix_templates(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
@@ -348,7 +335,7 @@ static uint64_t hash_of(const swi_program *p, uint32_t op)
     const swi_node *n = node_of(p, op);
     uint64_t hash = mix_templates((uint64_t)n->op << 32 | (uint32_t)n->grad, n->stream);
     for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
-        const sw_type *type = &operand(&p->trace, n, k)->type;
+        const sw_type *type = &swi_operand(&p->trace, n, k)->type;
         for (int d = 0; d < type->shape.rank; d++)
             hash = mix_templates(hash, (uint64_t)type->shape.dim[d]);
     }
@@ -373,7 +360,7 @@ static bool alike(const swi_program *p, uint32_t i, uint32_t j)
         x->accumulate != y->accumulate || x->stream != y->stream)
         return false;
     for (uint32_t k = 0; k < x->n_in + x->n_out; k++)
-        if (!same_operand(t, operand(t, x, k), operand(t, y, k)))
+        if (!same_operand(t, swi_operand(t, x, k), swi_operand(t, y, k)))
             return false;
     return true;
 }
@@ -614,7 +601,7 @@ void swi_program_bind(swi_program *p)
         op->phase = node->phase;
         op->is_update = node->is_update || node->writes_model;
         for (uint32_t k = 0; k < op->n_buffers; k++) {
-            const swi_value *v = &t->values[t->operands[node->first + k]];
+            const swi_value *v = swi_operand(t, node, k);
             p->binds[buffer + i + k] = bind_of(t, v->storage, v->offset);
         }
         p->binds[buffer + i + op->n_buffers] = node->scratch != SWI_NONE
@@ -707,12 +694,11 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     const sw_status status = build(p, ctx, limit);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = p;
+    else
         swi_program_free(p);
-        return status;
-    }
-    *out = p;
-    return SW_OK;
+    return status;
 }
 
 static size_t trace_bytes(const swi_trace *t)
@@ -777,15 +763,10 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
 {
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
-    p->id = from->id;
-    p->hash = from->hash;
-    p->n_models = from->n_models;
-    p->n_inputs = from->n_inputs;
-    p->model_bytes = from->model_bytes;
-    p->slot_bytes = from->slot_bytes;
-    p->height = from->height;
-    p->info = from->info;
-    p->peak_op = from->peak_op;
+    *p = (swi_program)SW_INIT(.id = from->id, .hash = from->hash, .n_models = from->n_models,
+                              .n_inputs = from->n_inputs, .model_bytes = from->model_bytes,
+                              .slot_bytes = from->slot_bytes, .height = from->height,
+                              .info = from->info, .peak_op = from->peak_op);
     sw_status status = swi_trace_copy(&p->trace, &from->trace);
     if (status == SW_OK)
         status = take_clone(p, from);

@@ -2,8 +2,7 @@
  * holds no address: each storage lies in a segment (step arena, input i, model i) at an offset,
  * and a run binds segments. A program is const once it is planned; what runs write is in a
  * frame (frame.h). */
-#ifndef SW_PROGRAM_H
-#define SW_PROGRAM_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include "profiler/record/watch.h"
@@ -154,5 +153,3 @@ const char *swi_made_name(const swi_trace *trace, uint32_t storage, const swi_no
 
 /* Witness of one program as it stands (tests plant faults in a copy first). */
 sw_status swi_program_clone(swi_program **out, const swi_program *program);
-
-#endif

@@ -119,7 +119,7 @@ const char *swi_made_name(const swi_trace *t, uint32_t storage, const swi_node *
         if (made)
             kind = ".scratch";
         for (uint32_t i = 0; i < node->n_out && !made && !node->is_view; i++)
-            made = t->values[t->operands[node->first + node->n_in + i]].storage == storage;
+            made = swi_operand(t, node, node->n_in + i)->storage == storage;
         if (made) {
             what = swi_op_word(node->op);
             if (node->grad >= 0)
@@ -188,11 +188,6 @@ void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)
  * of a launch. How fast arithmetic goes depends on the kind of kernel. The rates are constants,
  * measured once: a plan must be the same on every machine and whatever else that runs, and the
  * choice of what to compute twice asks for ratios, not for seconds. */
-
-static const swi_value *operand(const swi_trace *trace, const swi_node *node, uint32_t i)
-{
-    return &trace->values[trace->operands[node->first + i]];
-}
 
 static bool adds(const swi_node *node, uint32_t out)
 {
@@ -280,11 +275,11 @@ static uint64_t units_of_parts(const swi_trace *trace, const swi_node *node)
     if (swi_op_traits_of(node->op)->duty != SWI_DUTY_PARTS || node->grad >= 0)
         return 0;
     memcpy(&part, swi_node_attrs(trace, node), sizeof part);
-    const int64_t all = operand(trace, node, 0)->type.shape.dim[0];
+    const int64_t all = swi_operand(trace, node, 0)->type.shape.dim[0];
     if (part <= 0 || part >= all)
         return 0;
     const uint64_t more = (uint64_t)((all - 1) / part);
-    const uint64_t weights = sw_type_bytes(&operand(trace, node, 1)->type);
+    const uint64_t weights = sw_type_bytes(&swi_operand(trace, node, 1)->type);
     return swi_count_mul(more, units_moved(swi_count_mul(weights, MOVES_PER_PART), NEAR_BYTES) +
                                    UNITS_PER_LAUNCH);
 }
@@ -303,8 +298,8 @@ static const rate *rate_of(const swi_trace *trace, const swi_node *node)
     case SWI_WORK_LOSS:
         return node->grad < 0 ? &plain : &vector;
     case SWI_WORK_BROADCAST:
-        return swi_same_shape(&operand(trace, node, 0)->type.shape,
-                              &operand(trace, node, 1)->type.shape)
+        return swi_same_shape(&swi_operand(trace, node, 0)->type.shape,
+                              &swi_operand(trace, node, 1)->type.shape)
                    ? &vector
                    : &plain;
     case SWI_WORK_SERIAL:

@@ -1,6 +1,5 @@
 /* Between the files that make a program of a trace. */
-#ifndef SW_PROGRAM_INTERNAL_H
-#define SW_PROGRAM_INTERNAL_H
+#pragma once
 
 #include "runtime/ops/tile.h"
 #include "runtime/plan/program.h"
@@ -82,5 +81,3 @@ SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_ex
 /* The pass before lifetimes: checks and updates wait for each other, so that more of them are
  * neighbours and go out in one launch, as long as no more than `most` bytes are live. */
 SW_MUST_USE sw_status swi_pass_gather(swi_trace *t, swi_order *order, size_t most);
-
-#endif

@@ -5,7 +5,6 @@
 #include "alloc/base/size.h"
 #include "alloc/placement/placement.h"
 #include "runtime/device/pieces.h"
-#include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
@@ -69,29 +68,20 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
             t->storages[i].death = n;
 }
 
-/* The storage that has the bytes of s: itself, or the one that it took the place of. */
-static uint32_t root_of(const swi_trace *t, uint32_t s)
-{
-    while (t->storages[s].alias != s)
-        s = t->storages[s].alias;
-    return s;
-}
-
 /* Do the bytes of operand k suit output 0 of this node? Its storage must hold nothing but this
  * operand, and no other operand may look at it in another way. */
 bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k)
 {
-    const uint32_t *operands = t->operands + node->first;
-    const swi_value *in = &t->values[operands[k]], *out = &t->values[operands[node->n_in]];
-    const swi_storage *from = &t->storages[root_of(t, in->storage)];
+    const swi_value *in = swi_operand(t, node, k), *out = swi_operand(t, node, node->n_in);
+    const swi_storage *from = &t->storages[swi_root_of(t, in->storage)];
     const swi_storage *to = &t->storages[out->storage];
     if (from->segment != SWI_SEG_STEP || to->segment != SWI_SEG_STEP || !in->contiguous ||
         in->offset != 0 || from->bytes != to->bytes ||
         sw_type_bytes(&in->type) != from->bytes || in->type.layout != out->type.layout)
         return false;
     for (uint32_t j = 0; j < node->n_in; j++) {
-        const swi_value *other = &t->values[operands[j]];
-        if (j != k && root_of(t, other->storage) == root_of(t, in->storage) &&
+        const swi_value *other = swi_operand(t, node, j);
+        if (j != k && swi_root_of(t, other->storage) == swi_root_of(t, in->storage) &&
             (other->offset != 0 || !other->contiguous ||
              sw_type_bytes(&other->type) != from->bytes))
             return false;
@@ -111,9 +101,8 @@ uint32_t swi_inplace_mask(const swi_node *node)
 /* May output 0 of the node that runs at `at` take the bytes of its operand k now? */
 static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
 {
-    const uint32_t *operands = t->operands + node->first;
-    const swi_storage *from = &t->storages[root_of(t, t->values[operands[k]].storage)];
-    const swi_storage *to = &t->storages[t->values[operands[node->n_in]].storage];
+    const swi_storage *from = &t->storages[swi_root_of(t, swi_operand(t, node, k)->storage)];
+    const swi_storage *to = &t->storages[swi_operand(t, node, node->n_in)->storage];
     return !from->pinned && from->death == at && from->birth != at && to->birth == at &&
            swi_suits(t, node, k);
 }
@@ -148,7 +137,7 @@ static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_boun
     sw_heap_free(items, SW_HEAP_PROGRAMS, bytes);
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (t->storages[s].alias != s)
-            t->storages[s].offset = t->storages[root_of(t, s)].offset;
+            t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
     *height = result.height;
     *lower_bound = result.lower_bound;
     return status;
@@ -163,26 +152,20 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
     SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
     swi_lifetimes(t, order->nodes, order->n, read);
     sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
-    if (inplace) {
-        for (uint32_t i = 0; i < order->n; i++) {
-            const swi_node *node = &t->nodes[order->nodes[i]];
-            const uint32_t mask = swi_inplace_mask(node);
-            if (mask == 0)
+    for (uint32_t i = 0; inplace && i < order->n; i++) {
+        const swi_node *node = &t->nodes[order->nodes[i]];
+        const uint32_t mask = swi_inplace_mask(node);
+        for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
+            if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
                 continue;
-            const uint32_t out = t->values[t->operands[node->first + node->n_in]].storage;
-            for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
-                if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
-                    continue;
-                swi_storage *root =
-                    &t->storages[root_of(t, t->values[t->operands[node->first + k]].storage)];
-                swi_storage *taken = &t->storages[out];
-                taken->alias = root_of(t, t->values[t->operands[node->first + k]].storage);
-                root->death = taken->death;
-                root->pinned |= taken->pinned;
-                if (root->role == SWI_ROLE_ACTIVATION)
-                    root->role = taken->role;
-                break;
-            }
+            swi_storage *taken = &t->storages[swi_operand(t, node, node->n_in)->storage];
+            taken->alias = swi_root_of(t, swi_operand(t, node, k)->storage);
+            swi_storage *root = &t->storages[taken->alias];
+            root->death = taken->death;
+            root->pinned |= taken->pinned;
+            if (root->role == SWI_ROLE_ACTIVATION)
+                root->role = taken->role;
+            break;
         }
     }
     return place_storages(t, height, lower_bound);
@@ -211,7 +194,7 @@ static int64_t rows_of(const swi_trace *t, const swi_node *node)
 {
     if (swi_op_traits_of(node->op)->duty != SWI_DUTY_PARTS || node->grad >= 0)
         return 0;
-    return t->values[t->operands[node->first]].type.shape.dim[0];
+    return swi_operand(t, node, 0)->type.shape.dim[0];
 }
 
 /* The rows at a time that its attributes begin with; 0: all. */
@@ -584,14 +567,13 @@ static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node
 {
     if (first->n_out != 1 || then->n_in != 1)
         return false;
-    const uint32_t *operands = t->operands + then->first;
-    const uint32_t made = t->values[t->operands[first->first + first->n_in]].storage;
-    const uint32_t out = t->values[operands[1]].storage;
+    const uint32_t made = swi_operand(t, first, first->n_in)->storage;
+    const uint32_t out = swi_operand(t, then, 1)->storage;
     for (uint32_t k = 1; k < then->n_out; k++)
-        if (t->storages[t->values[operands[1 + k]].storage].birth != SWI_NONE)
+        if (t->storages[swi_operand(t, then, 1 + k)->storage].birth != SWI_NONE)
             return false;
-    return t->values[operands[0]].storage == made && out != made &&
-           root_of(t, out) == root_of(t, made);
+    return swi_operand(t, then, 0)->storage == made && out != made &&
+           swi_root_of(t, out) == swi_root_of(t, made);
 }
 
 static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec, uint32_t i)
@@ -624,7 +606,7 @@ static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to
     const swi_node *node = node_at(p, i);
     if (k >= node->n_in + node->n_out)
         return false;
-    to->value = &p->trace.values[p->trace.operands[node->first + k]];
+    to->value = swi_operand(&p->trace, node, k);
     to->bind = &p->binds[p->ops[i].first + i + k];
     to->written = k >= node->n_in;
     return true;
@@ -645,7 +627,7 @@ static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bo
         return true;
     return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
            x->layout == y->layout && swi_same_shape(&x->shape, &y->shape) &&
-           root_of(t, a->value->storage) == root_of(t, b->value->storage);
+           swi_root_of(t, a->value->storage) == swi_root_of(t, b->value->storage);
 }
 
 static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)

@@ -7,7 +7,6 @@
  * what stands between and is not of the group. */
 #include "alloc/base/size.h"
 #include "runtime/graph/trace.h"
-#include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 
@@ -18,20 +17,15 @@ typedef struct {
     uint32_t writer, writes, reads;
 } use;
 
-static const swi_value *operand_tiles(const swi_trace *t, const swi_node *node, uint32_t i)
-{
-    return &t->values[t->operands[node->first + i]];
-}
-
 static void count_uses(const swi_trace *t, const swi_order *order, use *uses)
 {
     memset(uses, 0, t->n_storages * sizeof *uses);
     for (uint32_t at = 0; at < order->n; at++) {
         const swi_node *node = &t->nodes[order->nodes[at]];
         for (uint32_t i = 0; i < node->n_in; i++)
-            uses[operand_tiles(t, node, i)->storage].reads++;
+            uses[swi_operand(t, node, i)->storage].reads++;
         for (uint32_t i = 0; i < node->n_out; i++) {
-            use *u = &uses[operand_tiles(t, node, node->n_in + i)->storage];
+            use *u = &uses[swi_operand(t, node, node->n_in + i)->storage];
             u->writer = at;
             u->writes++;
         }
@@ -57,7 +51,7 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
         swi_op_traits_of(node->op)->duty != SWI_DUTY_UPDATE || node->scratch != SWI_NONE ||
         swi_op(node->op)->attrs_bytes > SWI_TILE_ATTRS)
         return false;
-    const swi_value *param = operand_tiles(t, node, 0), *g = operand_tiles(t, node, 1);
+    const swi_value *param = swi_operand(t, node, 0), *g = swi_operand(t, node, 1);
     const swi_storage *s = &t->storages[g->storage];
     return param->type.shape.rank >= 2 && swi_same_shape(&param->type.shape, &g->type.shape) &&
            g->contiguous && s->segment == SWI_SEG_STEP && !s->pinned &&
@@ -77,10 +71,10 @@ static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
 bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
 {
     for (uint32_t i = 0; i < b->n_in + b->n_out; i++)
-        if (writes(t, a, operand_tiles(t, b, i)->storage))
+        if (writes(t, a, swi_operand(t, b, i)->storage))
             return false;
     for (uint32_t i = b->n_in; i < b->n_in + b->n_out; i++)
-        if (reads(t, a, operand_tiles(t, b, i)->storage))
+        if (reads(t, a, swi_operand(t, b, i)->storage))
             return false;
     return true;
 }
@@ -99,7 +93,7 @@ static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uin
         order->nodes[k] = order->nodes[k - 1];
         const swi_node *node = order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
         for (uint32_t i = 0; node != NULL && i < node->n_out; i++) {
-            use *u = &uses[operand_tiles(t, node, node->n_in + i)->storage];
+            use *u = &uses[swi_operand(t, node, node->n_in + i)->storage];
             u->writer = u->writer == k - 1 ? k : u->writer;
         }
     }
@@ -115,20 +109,20 @@ static bool find_check(const swi_trace *t, swi_order *order, uint32_t *at, use *
 {
     const swi_node *update = &t->nodes[order->nodes[*at]];
     const swi_update_attrs *a = (const void *)(t->attrs + update->attrs);
-    const uint32_t gradient = operand_tiles(t, update, 1)->storage;
+    const uint32_t gradient = swi_operand(t, update, 1)->storage;
     *check = SWI_NONE;
     if (uses[gradient].reads == 1) /* not looked at, or by its factors */
         return true;
     if (!a->has_finite_check)
         return false;
-    const uint32_t finite_check = operand_tiles(t, update, update->n_in - 1)->storage;
+    const uint32_t finite_check = swi_operand(t, update, update->n_in - 1)->storage;
     const uint32_t from = uses[finite_check].writer;
     if (uses[gradient].reads != 2 || uses[finite_check].writes != 1 || from >= *at ||
         t->storages[finite_check].segment != SWI_SEG_STEP)
         return false;
     const swi_node *node = &t->nodes[order->nodes[from]];
     if (swi_op_traits_of(node->op)->duty != SWI_DUTY_CHECK || node->grad >= 0 ||
-        operand_tiles(t, node, 0)->storage != gradient)
+        swi_operand(t, node, 0)->storage != gradient)
         return false;
     *check = from;
     for (uint32_t k = from + 1; k < *at; k++)
@@ -145,7 +139,7 @@ static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, 
     const swi_node *waits = &t->nodes[order->nodes[from]];
     for (uint32_t at = from + 1; at < to; at++)
         for (uint32_t k = 0; order->nodes[at] != SWI_NONE && k < waits->n_in; k++)
-            if (writes(t, &t->nodes[order->nodes[at]], operand_tiles(t, waits, k)->storage))
+            if (writes(t, &t->nodes[order->nodes[at]], swi_operand(t, waits, k)->storage))
                 return false;
     return true;
 }
@@ -199,7 +193,7 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
                             const swi_node *check, swi_node *update, const swi_row_range *range,
                             const sw_exec *exec)
 {
-    const uint32_t gradient = operand_tiles(t, update, 1)->storage;
+    const uint32_t gradient = swi_operand(t, update, 1)->storage;
     uint32_t n_in;
     SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
     SW_TRY(swi_reserve_attrs(t, sizeof(swi_tile_attrs) + 8));
@@ -210,7 +204,7 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
     a.update_op = update->op;
     a.make_grad = make->grad;
     a.n_make = (int32_t)make->n_in;
-    a.rows = tile_rows(&operand_tiles(t, update, 0)->type, range);
+    a.rows = tile_rows(&swi_operand(t, update, 0)->type, range);
     memcpy(a.make, t->attrs + make->attrs, swi_op(make->op)->attrs_bytes);
     memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
     if (mean != NULL)
@@ -247,7 +241,7 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
     s->layer = update->layer;
     s->phase = update->phase;
     if (check != NULL) { /* the finite check is its own now */
-        s = &t->storages[operand_tiles(t, check, check->n_in)->storage];
+        s = &t->storages[swi_operand(t, check, check->n_in)->storage];
         s->layer = update->layer;
         s->phase = update->phase;
     }
@@ -258,7 +252,7 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
  * reads. */
 static bool is_mean(const swi_trace *t, const swi_node *node, const use *uses)
 {
-    const swi_value *g = operand_tiles(t, node, 0);
+    const swi_value *g = swi_operand(t, node, 0);
     const use *u = &uses[g->storage];
     return swi_op_traits_of(node->op)->duty == SWI_DUTY_MEAN && node->n_in == 1 &&
            u->reads == 1 && u->writes == 1 && g->contiguous &&
@@ -273,13 +267,13 @@ static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_ex
         swi_node *update = &t->nodes[order->nodes[at]];
         if (!is_update(t, update, uses))
             continue;
-        uint32_t from = uses[operand_tiles(t, update, 1)->storage].writer;
+        uint32_t from = uses[swi_operand(t, update, 1)->storage].writer;
         const uint32_t mean =
             from < at && is_mean(t, &t->nodes[order->nodes[from]], uses) ? from : SWI_NONE;
         if (mean != SWI_NONE)
-            from = uses[operand_tiles(t, &t->nodes[order->nodes[mean]], 0)->storage].writer;
+            from = uses[swi_operand(t, &t->nodes[order->nodes[mean]], 0)->storage].writer;
         const swi_row_range *range = from < at ? range_of(t, &t->nodes[order->nodes[from]],
-                                                          &operand_tiles(t, update, 0)->type)
+                                                          &swi_operand(t, update, 0)->type)
                                                : NULL;
         /* A device cannot look at a gradient before it is there: it is whole then anyway, and
          * check and update go out with others (groups.c). */
@@ -349,7 +343,7 @@ static uint32_t operand_id(const session *s, const swi_node *node, uint32_t i)
 
 static const swi_value *operand(const session *s, const swi_node *node, uint32_t i)
 {
-    return &s->t->values[operand_id(s, node, i)];
+    return swi_operand(s->t, node, i);
 }
 
 static const void *attrs_at(const session *s, const swi_node *node)
@@ -623,34 +617,30 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
     SW_TRY(swi_reserve_attrs(t, sizeof(swi_strips_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
-    {
-        const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
-        const swi_node *body =
-            g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
-        swi_strips_attrs a;
-        memset(&a, 0, sizeof a);
-        a.kind = (int32_t)g->kind;
-        a.f = f->op;
-        a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
-        a.body = body->op;
-        a.body_grad = body->grad;
-        a.strip = g->strip;
-        memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
-        a.rebuilds = f->again == SWI_AGAIN_REBUILT;
-        a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
-        if (g->kind == SWI_STRIPS_UPDATE) {
-            memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
-            a.tile.rows = rows_of_tile(s, g);
-        }
-        if (g->at[BOUND] != SWI_NONE) {
-            a.has_bound = 1;
-            memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
-        }
-        memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
+    const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
+    const swi_node *body = g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
+    swi_strips_attrs a;
+    memset(&a, 0, sizeof a);
+    a.kind = (int32_t)g->kind;
+    a.f = f->op;
+    a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
+    a.body = body->op;
+    a.body_grad = body->grad;
+    a.strip = g->strip;
+    memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
+    a.rebuilds = f->again == SWI_AGAIN_REBUILT;
+    a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
+    if (g->kind == SWI_STRIPS_UPDATE) {
+        memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
+        a.tile.rows = rows_of_tile(s, g);
     }
+    if (g->at[BOUND] != SWI_NONE) {
+        a.has_bound = 1;
+        memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
+    }
+    memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
     const uint32_t n = write_operands(s, g, &n_in);
     const uint32_t lead = s->order->nodes[g->at[READER]];
-    const swi_node *f = node_at(s, g->at[FUNCTION]);
     swi_node *node = &t->nodes[lead];
     if (node->scratch == SWI_NONE)
         node->scratch = operand(s, f, f->n_in)->storage;

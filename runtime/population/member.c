@@ -50,9 +50,8 @@ sw_status swi_member_knob_room(sw_members *m)
     if (m->n_slots >= UINT32_MAX / m->n_first_knobs - 1)
         SW_FAIL(SW_NOMEM, "members: %u of them with %u knobs are too many", m->n_slots,
                 m->n_first_knobs);
-    SW_TRY(sw_heap_reserve(&m->knob_copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
-                           (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies));
-    return SW_OK;
+    return sw_heap_reserve(&m->knob_copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
+                           (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies);
 }
 
 float *swi_member_knobs(const sw_members *m, uint32_t index)

@@ -7,8 +7,7 @@
  * its own group. All that live are moved together where the arena cannot grow, so that members
  * fit where their sum does; where a quarter of it would be holes; and under a budget before the
  * arena grows, which is then never higher than the members that lived at one time. */
-#ifndef SW_MEMBER_POOL_H
-#define SW_MEMBER_POOL_H
+#pragma once
 
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
@@ -71,5 +70,3 @@ sw_status swi_lanes_empty(swi_lanes *lanes);
 size_t swi_lanes_step_bytes(const swi_member_pool *member_pool);
 size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool);
 size_t swi_lanes_bytes(const swi_member_pool *member_pool);
-
-#endif

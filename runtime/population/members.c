@@ -1,6 +1,4 @@
 /* Groups of members: ranges of one arena, each with the layout of the shape. */
-#include "alloc/base/assert.h"
-#include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"

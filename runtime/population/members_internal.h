@@ -1,6 +1,5 @@
 /* Between the files of members. */
-#ifndef SW_MEMBERS_INTERNAL_H
-#define SW_MEMBERS_INTERNAL_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "runtime/base/structs.h"
@@ -118,5 +117,3 @@ uint32_t swi_members_n_metrics(const sw_members *members);
 /* SW_INVALID where a knob of it is what it cannot be: it was set before a step function said
  * what the knob is for. */
 sw_status swi_member_knobs_check(const sw_members *members, uint32_t index);
-
-#endif

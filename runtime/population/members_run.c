@@ -9,7 +9,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/device/device.h"
-#include "runtime/exec/backend.h"
 #include "runtime/population/member_pool.h"
 #include "runtime/population/members_internal.h"
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Population based training: options, members and their values, who runs next, decisions. */
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "runtime/base/owner.h"
 #include "runtime/population/pbt_internal.h"
 #include <math.h>
 #include <string.h>

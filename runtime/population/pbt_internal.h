@@ -1,6 +1,5 @@
 /* Between the files of spaces and of population based training. */
-#ifndef SW_PBT_INTERNAL_H
-#define SW_PBT_INTERNAL_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "alloc/base/sys.h"
@@ -148,5 +147,3 @@ uint64_t swi_pbt_rank_of(const sw_pbt *pbt, uint32_t member);
 sw_status swi_pbt_log_begin(sw_pbt *pbt);
 sw_status swi_pbt_log_exploit(sw_pbt *pbt, uint32_t target, uint32_t donor);
 void swi_pbt_log_end(sw_pbt *pbt);
-
-#endif

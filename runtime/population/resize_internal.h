@@ -5,8 +5,7 @@
  * axes that belong together are joined; then, in classes of axes of which one has another
  * length, positions. A class of positions is a unit. Units that lie in the same tensors in the
  * same way are a group, and are numbered as they come. */
-#ifndef SW_RESIZE_INTERNAL_H
-#define SW_RESIZE_INTERNAL_H
+#pragma once
 
 #include "kernels/state8.h"
 #include "runtime/exec/run_internal.h"
@@ -123,5 +122,3 @@ typedef struct {
 void swi_state8_take(const sw_model *model, const swi_entry *param, int k, unsigned char *bytes,
                      const swi_entry *from, const unsigned char *was, sw_state8_origin *origin,
                      const void *context);
-
-#endif

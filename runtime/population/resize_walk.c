@@ -376,7 +376,7 @@ static bool is_alias(const swi_trace *t, const swi_node *node)
 {
     if (swi_op_traits_of(node->op)->axes != SWI_AXES_MOVES)
         return false;
-    const swi_value *out = &t->values[t->operands[node->first + 1]];
+    const swi_value *out = swi_operand(t, node, 1);
     return node->is_view || t->storages[out->storage].segment < SWI_SEG_MODEL;
 }
 

@@ -1,7 +1,6 @@
 /* Spaces of hyper-parameters: what each may be, draws of it, and whether a value is within. */
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "runtime/base/owner.h"
 #include "runtime/population/pbt_internal.h"
 #include <locale.h>
 #include <math.h>
@@ -155,8 +154,7 @@ sw_status sw_space_create(sw_space **out)
 {
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_space_create: out must not be NULL");
-    SW_TRY(sw_handle_take(out, SW_HANDLE_SPACE, sizeof(sw_space)));
-    return SW_OK;
+    return sw_handle_take(out, SW_HANDLE_SPACE, sizeof(sw_space));
 }
 
 void swi_space_free(sw_space *s)

@@ -7,7 +7,6 @@
 #include "profiler/record/json.h"
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
 #include "runtime/state/tensor_file.h"
 #include <inttypes.h>
@@ -487,8 +486,7 @@ static sw_status make_groups(sw_checkpoint *c)
     }
     c->copy_bytes = at;
     c->n_knobs = knobs;
-    SW_TRY(sw_heap_alloc(&c->knobs, SW_HEAP_RECORDS, knobs * sizeof *c->knobs));
-    return SW_OK;
+    return sw_heap_alloc(&c->knobs, SW_HEAP_RECORDS, knobs * sizeof *c->knobs);
 }
 
 static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)

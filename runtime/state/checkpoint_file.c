@@ -1,13 +1,10 @@
 /* Loading: which generation, what it has, and models and loaders that go on from it. */
-#include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "runtime/state/checkpoint_internal.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-static void checkpoint_idle(sw_checkpoint *c);
 
 /* Saving: what is taken at a step, and the thread that writes it. */
 
@@ -37,6 +34,15 @@ static sw_status take_room(sw_checkpoint *c)
     SW_TRY(swi_stacks_room(c));
     c->has_room = true;
     return SW_OK;
+}
+
+/* Wait for the save that goes on, if one does. */
+static void checkpoint_idle(sw_checkpoint *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    while (c->stage == SWI_CHECKPOINT_WRITING)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 sw_status sw_checkpoint_ready(sw_checkpoint *c)
@@ -273,15 +279,6 @@ sw_status sw_checkpoint_write(sw_checkpoint *c)
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->mutex);
     return SW_OK;
-}
-
-/* Wait for the save that goes on, if one does. */
-static void checkpoint_idle(sw_checkpoint *c)
-{
-    pthread_mutex_lock(&c->mutex);
-    while (c->stage == SWI_CHECKPOINT_WRITING)
-        pthread_cond_wait(&c->changed, &c->mutex);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 void swi_checkpoint_give_up(sw_checkpoint *c)

@@ -4,8 +4,7 @@
  * WRITING: the writer has it, until it says how it ended. The writer's sources (the list, the
  * record, the blobs, the copy) are changed by the caller's thread alone, and only while nothing
  * is WRITING; the rest that both touch is under the mutex. */
-#ifndef SW_CHECKPOINT_INTERNAL_H
-#define SW_CHECKPOINT_INTERNAL_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "alloc/base/sys.h"
@@ -145,5 +144,3 @@ sw_status swi_run_record_check(const sw_checkpoint *c);
 /* The writer thread's body, and the save itself. */
 void swi_checkpoint_writer(void *checkpoint);
 void swi_checkpoint_forget_found(sw_checkpoint *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* Members that a checkpoint keeps: many of one layout, with ranges that are no models. The
  * folder of members says where they are and what stands beside them. */
-#ifndef SW_CHECKPOINT_STACK_H
-#define SW_CHECKPOINT_STACK_H
+#pragma once
 
 #include "runtime/state/tensor_file.h"
 
@@ -38,5 +37,3 @@ typedef struct {
 /* From now on saves keep them too. On success the checkpoint ends the owner. */
 SW_MUST_USE sw_status swi_checkpoint_stack(sw_checkpoint *checkpoint,
                                            const swi_stack_source *source, const char *call);
-
-#endif

@@ -1,8 +1,7 @@
 /* The tensors of a folder as Hugging Face's libraries write it: model.safetensors, or shards
  * that model.safetensors.index.json lists. Links are followed: the hub cache is made of them.
  */
-#ifndef SW_MODEL_FOLDER_H
-#define SW_MODEL_FOLDER_H
+#pragma once
 
 #include "runtime/state/tensor_file.h"
 
@@ -50,5 +49,3 @@ SW_MUST_USE sw_status swi_folder_all_taken(const swi_folder *folder, const char 
  */
 SW_MUST_USE sw_status swi_folder_numbers(const swi_folder_tensor *tensor, uint64_t first,
                                          float *to, size_t n);
-
-#endif

@@ -8,7 +8,6 @@
 #include "alloc/base/sys.h"
 #include "kernels/halves.h"
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "runtime/state/tensor_file.h"
 #include "runtime/state/tensor_internal.h"
 #include <stdio.h>

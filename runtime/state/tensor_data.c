@@ -346,32 +346,30 @@ static size_t room_for(const swi_tensors *file)
     return file->data_bytes < SWI_VERIFY_BYTES ? (size_t)file->data_bytes : SWI_VERIFY_BYTES;
 }
 
-sw_status swi_tensors_verify(swi_tensors *file)
+/* n entries whose data follow each other from `begin` on. */
+static sw_status verify(swi_tensors *file, const swi_tensors_entry *entries, uint32_t n,
+                        uint64_t begin)
 {
     if (!file->has_checksums)
         return SW_OK;
     void *block;
     const size_t room = room_for(file);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
-    sw_status status = sw_file_seek(file->file, file->data_begin);
-    for (uint32_t i = 0; i < file->n && status == SW_OK; i++)
-        status = pass_over(file, &file->entries[i], block, room);
+    sw_status status = sw_file_seek(file->file, file->data_begin + begin);
+    for (uint32_t i = 0; i < n && status == SW_OK; i++)
+        status = pass_over(file, &entries[i], block, room);
     sw_heap_free(block, SW_HEAP_FILES, room);
     return status;
 }
 
+sw_status swi_tensors_verify(swi_tensors *file)
+{
+    return verify(file, file->entries, file->n, 0);
+}
+
 sw_status swi_tensors_verify_one(swi_tensors *file, const swi_tensors_entry *entry)
 {
-    if (!file->has_checksums)
-        return SW_OK;
-    void *block;
-    const size_t room = room_for(file);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
-    sw_status status = seek_to(file, entry);
-    if (status == SW_OK)
-        status = pass_over(file, entry, block, room);
-    sw_heap_free(block, SW_HEAP_FILES, room);
-    return status;
+    return verify(file, entry, 1, entry->begin);
 }
 
 sw_status swi_tensors_read_part(swi_tensors *file, const swi_tensors_entry *entry, uint64_t at,

@@ -1,7 +1,6 @@
 /* Opening a file of tensors: its header becomes a list of tensors, by offset, and of notes, and
  * is held against its checksum. Announced sizes are held against the file's size before memory
  * is taken, and what the file has against bounds, so a hostile file takes little. */
-#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/json_read.h"

@@ -1,7 +1,6 @@
 /* The part of models that outlives a run, as one list of named tensors: for saving, loading,
  * copying and checkpoints. A list knows where the bytes lie: in models, or in host memory. */
-#ifndef SW_TENSOR_FILE_H
-#define SW_TENSOR_FILE_H
+#pragma once
 
 #include "alloc/base/map.h"
 #include "alloc/base/sys.h"
@@ -191,5 +190,3 @@ typedef struct {
 /* Of a checkpoint; SW_FORMAT where it is no such text. Texts are cut to their room. */
 SW_MUST_USE sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out);
 void swi_run_summary_free(swi_run_summary *run);
-
-#endif

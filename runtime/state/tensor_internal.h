@@ -1,6 +1,5 @@
 /* Shared by the writer, the reader and the loader of files of tensors. */
-#ifndef SW_TENSOR_INTERNAL_H
-#define SW_TENSOR_INTERNAL_H
+#pragma once
 
 #include "runtime/model/model.h"
 #include "runtime/state/tensor_file.h"
@@ -51,5 +50,3 @@ static inline bool swi_is_own(const char *name)
 #define SWI_ST_HEADER_MAX ((size_t)16 << 20)
 #define SWI_ST_TENSORS_MAX 65536
 #define SWI_ST_NOTES_MAX 65536
-
-#endif

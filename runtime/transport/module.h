@@ -3,8 +3,7 @@
  * `abort` and `close`. One exchange is under way at a time, which all ranks start in the same
  * order with the same bytes. All are called by one thread. Codes: 0 is success; `why` says what
  * another one means. */
-#ifndef STEPWELL_TRANSPORT_MODULE_H
-#define STEPWELL_TRANSPORT_MODULE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ typedef struct {
 /* The one function of a module, sw_transport_open: joins the others, and waits for them. NULL:
  * `why` has the reason. */
 typedef const sw_transport *sw_transport_opener(char *why, size_t room);
-
-#endif

@@ -4,8 +4,7 @@
  * or to what is exchanged. Every rank makes the same calls with the same sizes. A rank gives
  * the next one a sign of life each second: where none came for the time that was set, a call
  * fails and names the silent rank, instead of waiting for it for ever. */
-#ifndef SW_RANKS_H
-#define SW_RANKS_H
+#pragma once
 
 #include "runtime/base/common.h"
 #include "runtime/transport/module.h"
@@ -69,5 +68,3 @@ size_t swi_ranks_taken(const swi_ranks *r);
 /* A gradient was made and summed twice, since it might not have been finite; how many were. */
 void swi_ranks_count_twice(swi_ranks *r);
 uint64_t swi_ranks_twice(const swi_ranks *r);
-
-#endif

@@ -283,19 +283,17 @@ static sw_status run_overlaid(death_session *d)
         swi_witness_fault(w, SWI_NONE, SWI_NONE, "fails when dead bytes are lost: %s",
                           sw_last_error());
     else {
-        {
-            const swi_trace *t = &d->w->program->trace;
-            for (uint32_t i = 0; i < t->n_metrics; i++)
-                if (!same_value(d, t->metrics[i].value))
-                    swi_witness_fault(d->w, SWI_NONE, t->values[t->metrics[i].value].storage,
-                                      "metric '%s' differs when dead bytes are lost",
-                                      t->metrics[i].name);
-            for (uint32_t i = 0; i < t->n_outputs; i++)
-                if (!same_value(d, t->outputs[i].value))
-                    swi_witness_fault(d->w, SWI_NONE, t->values[t->outputs[i].value].storage,
-                                      "output '%s' differs when dead bytes are lost",
-                                      t->outputs[i].name);
-        }
+        const swi_trace *t = &d->w->program->trace;
+        for (uint32_t i = 0; i < t->n_metrics; i++)
+            if (!same_value(d, t->metrics[i].value))
+                swi_witness_fault(d->w, SWI_NONE, t->values[t->metrics[i].value].storage,
+                                  "metric '%s' differs when dead bytes are lost",
+                                  t->metrics[i].name);
+        for (uint32_t i = 0; i < t->n_outputs; i++)
+            if (!same_value(d, t->outputs[i].value))
+                swi_witness_fault(d->w, SWI_NONE, t->values[t->outputs[i].value].storage,
+                                  "output '%s' differs when dead bytes are lost",
+                                  t->outputs[i].name);
         judge_segments(d);
     }
     return SW_OK;

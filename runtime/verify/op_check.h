@@ -4,8 +4,7 @@
  *                       Philox, their doubles, the double-precision loss
  *   op_check_program.c  the step function around the op, and one run of it; what the plan
  *                       keeps, and the program run in memory that punishes mistakes */
-#ifndef SW_OP_CHECK_H
-#define SW_OP_CHECK_H
+#pragma once
 
 #include "runtime/observe/observe.h"
 
@@ -150,5 +149,3 @@ void swi_check_taken(swi_check *c, const sw_exec *exec);
  * every place that a result may take. `base` has the expected gradients. */
 sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
                             const swi_check_result *base);
-
-#endif

@@ -8,8 +8,6 @@
  * not written, leaves a part unwritten or writes past its scratch is seen, wherever the plan
  * happened to put things. */
 #include "runtime/exec/run_internal.h"
-#include "runtime/observe/observe.h"
-#include "runtime/ops/ops.h"
 #include "runtime/verify/op_check.h"
 #include <stdio.h>
 #include <string.h>
@@ -293,13 +291,6 @@ bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_che
 
 /* ---- op check program -------------------------------------------------------------------- */
 
-static uint32_t root_of(const swi_trace *t, uint32_t s)
-{
-    while (t->storages[s].alias != s)
-        s = t->storages[s].alias;
-    return s;
-}
-
 static const swi_node *forward_node(const swi_check *c, const swi_trace *t)
 {
     for (uint32_t n = 0; n < t->n_nodes; n++)
@@ -379,7 +370,7 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
 {
     const swi_node *f = forward_node(c, t);
     for (uint32_t k = 0; f != NULL && k < f->n_in + f->n_out; k++)
-        marks[root_of(t, t->values[t->operands[f->first + k]].storage)] |= OWN;
+        marks[swi_root_of(t, t->values[t->operands[f->first + k]].storage)] |= OWN;
     for (uint32_t n = 0; f != NULL && n < t->n_nodes; n++) {
         if (t->nodes[n].op != c->id || t->nodes[n].grad < 0)
             continue;
@@ -396,7 +387,7 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
             if (kind == SW_DOUT(0) || !reads)
                 continue;
             const uint32_t value = t->operands[f->first + (input ? i : f->n_in + i)];
-            marks[root_of(t, t->values[value].storage)] |= NAMED;
+            marks[swi_root_of(t, t->values[value].storage)] |= NAMED;
         }
     }
 }
@@ -618,8 +609,8 @@ static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint3
     for (uint32_t s = 0; s < t->n_storages; s++) {
         bool floats = true;
         for (uint32_t v = 0; v < t->n_values; v++)
-            floats &=
-                root_of(t, t->values[v].storage) != s || swi_is_number(t->values[v].type.dtype);
+            floats &= swi_root_of(t, t->values[v].storage) != s ||
+                      swi_is_number(t->values[v].type.dtype);
         if (!lives_at(t, s, at) || (marks[s] & (NAMED | OWN)) == 0 || !floats)
             continue;
         char name[96];

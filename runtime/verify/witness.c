@@ -100,12 +100,8 @@ static sw_status find_roots(swi_witness *w)
 {
     const swi_trace *t = &w->program->trace;
     SW_TRY(sw_heap_alloc(&w->root, SWI_WITNESS_HEAP, t->n_storages * sizeof *w->root));
-    for (uint32_t s = 0; s < t->n_storages; s++) {
-        uint32_t r = s;
-        while (t->storages[r].alias != r)
-            r = t->storages[r].alias;
-        w->root[s] = r;
-    }
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        w->root[s] = swi_root_of(t, s);
     return SW_OK;
 }
 
@@ -259,34 +255,30 @@ sw_status swi_regions_create(swi_regions *out, const swi_witness *w, int how)
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, w->program->n_binds * sizeof *r->binds));
     r->binds = block;
     r->n_binds = w->program->n_binds;
-    {
-        const swi_trace *t = &w->program->trace;
-        for (uint32_t s = 0; s < t->n_storages; s++) {
-            const swi_storage *x = &t->storages[s];
-            r->of[s] = SWI_NONE;
-            if (!takes_region(w, s, how))
-                continue;
-            r->of[s] = r->n_regions;
-            const swi_region_kind kind = x->segment == SWI_SEG_STEP   ? SWI_REGION_STEP
-                                         : x->segment < SWI_SEG_MODEL ? SWI_REGION_INPUT
-                                                                      : SWI_REGION_MODEL;
-            SW_TRY(add_region(r,
-                              (swi_region)SW_INIT(.storage = s, .kind = kind, .bytes = x->bytes,
-                                                  .rounded = x->rounded,
-                                                  .origin = origin_of(w, x)),
-                              how));
-        }
-        for (uint32_t s = 0; s < t->n_storages; s++)
-            if (r->of[s] == SWI_NONE)
-                r->of[s] = r->of[w->root[s]];
-        const size_t none = NO_SCRATCH_PAGES * sw_page_bytes();
-        SW_TRY(add_region(
-            r,
-            (swi_region){
-                .storage = SWI_NONE, .kind = SWI_REGION_NONE, .bytes = none, .rounded = none},
-            SWI_REGIONS_HEAD));
-    }
     const swi_trace *t = &w->program->trace;
+    for (uint32_t s = 0; s < t->n_storages; s++) {
+        const swi_storage *x = &t->storages[s];
+        r->of[s] = SWI_NONE;
+        if (!takes_region(w, s, how))
+            continue;
+        r->of[s] = r->n_regions;
+        const swi_region_kind kind = x->segment == SWI_SEG_STEP   ? SWI_REGION_STEP
+                                     : x->segment < SWI_SEG_MODEL ? SWI_REGION_INPUT
+                                                                  : SWI_REGION_MODEL;
+        SW_TRY(add_region(r,
+                          (swi_region)SW_INIT(.storage = s, .kind = kind, .bytes = x->bytes,
+                                              .rounded = x->rounded, .origin = origin_of(w, x)),
+                          how));
+    }
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (r->of[s] == SWI_NONE)
+            r->of[s] = r->of[w->root[s]];
+    const size_t none = NO_SCRATCH_PAGES * sw_page_bytes();
+    SW_TRY(add_region(
+        r,
+        (swi_region){
+            .storage = SWI_NONE, .kind = SWI_REGION_NONE, .bytes = none, .rounded = none},
+        SWI_REGIONS_HEAD));
     for (uint32_t i = 0; i < w->program->n_ops; i++) {
         const swi_run_op *op = &w->program->ops[i];
         const swi_node *node = &t->nodes[op->node];

@@ -2,8 +2,7 @@
  * the kernels really did, and compares that with what the plan says. It shares nothing with the
  * planner: from a program it takes the claims (lifetimes, sizes, offsets, figures) and what the
  * step function asked for (nodes, operands), never the planner's code. */
-#ifndef SW_WITNESS_INTERNAL_H
-#define SW_WITNESS_INTERNAL_H
+#pragma once
 
 #include "alloc/base/size.h"
 #include "runtime/observe/observe.h"
@@ -120,5 +119,3 @@ sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *
                             uint32_t which, sw_witness_info *out);
 sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
                               const sw_run_args *args, uint32_t which, sw_witness_info *out);
-
-#endif

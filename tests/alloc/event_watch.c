@@ -13,7 +13,6 @@ static void listen(void *context, const sw_event *event)
     case SW_EVENT_PLACE:
         watch->live += event->bytes;
         break;
-    case SW_EVENT_REWIND:
     case SW_EVENT_RESET:
     case SW_EVENT_RELEASE:
         watch->live -= event->bytes;

@@ -26,13 +26,7 @@ typedef struct {
     range ranges[MAX_RANGES];
     size_t n;
     bool placing; /* ranges are placed, not pushed, until the next reset */
-    size_t height, high_water;
-    uint32_t generation;
-    struct {
-        sw_arena_mark mark;
-        size_t n;
-    } marks[16];
-    size_t n_marks;
+    size_t height;
     int denied;
 } model;
 
@@ -78,35 +72,13 @@ static void do_push(model *m)
     }
     CU_ASSERT_EQUAL_FATAL(status, SW_OK);
     m->height = used > m->height ? used : m->height;
-    m->high_water = used > m->high_water ? used : m->high_water;
     note_range(m, out, payload, 0);
-}
-
-static void do_mark(model *m)
-{
-    if (m->placing || m->n_marks == 16)
-        return;
-    m->marks[m->n_marks].mark = sw_arena_top(m->arena);
-    m->marks[m->n_marks++].n = m->n;
-}
-
-static void do_rewind(model *m)
-{
-    if (m->placing || m->n_marks == 0)
-        return;
-    const size_t i = sw_dice_below(&m->dice, m->n_marks);
-    CU_ASSERT_EQUAL(sw_arena_rewind(m->arena, m->marks[i].mark), SW_OK);
-    m->n = m->marks[i].n;
-    m->n_marks = i; /* later ones are above the top now */
 }
 
 static void do_reset(model *m)
 {
-    const sw_arena_mark old = sw_arena_top(m->arena);
     sw_arena_reset(m->arena);
-    CU_ASSERT_EQUAL(sw_arena_rewind(m->arena, old), SW_STALE);
-    m->generation++;
-    m->n = m->n_marks = 0;
+    m->n = 0;
     m->placing = sw_dice_below(&m->dice, 2) == 0;
 }
 
@@ -138,7 +110,6 @@ static void do_place(model *m)
     if (status != SW_OK)
         return;
     CU_ASSERT_EQUAL(m->watch->last.id, id);
-    m->high_water = offset + bytes > m->high_water ? offset + bytes : m->high_water;
     note_range(m, at, payload, id);
 }
 
@@ -157,17 +128,12 @@ static void compare(model *m, int step)
 {
     const size_t live = live_of(m);
     const bool same = sw_arena_live(m->arena) == live && m->watch->live == live &&
-                      sw_arena_used(m->arena) == (m->placing ? 0 : live) &&
                       sw_arena_height(m->arena) == m->height &&
                       sw_budget_used(m->budget) == m->height &&
-                      sw_arena_high_water(m->arena) == m->high_water &&
-                      sw_arena_generation(m->arena) == m->generation &&
                       m->watch->count[SW_EVENT_DENIED] == m->denied;
     if (!same)
-        SW_CHECK(same, "step %d: live %zu/%zu used %zu height %zu/%zu high water %zu/%zu", step,
-                 sw_arena_live(m->arena), live, sw_arena_used(m->arena),
-                 sw_arena_height(m->arena), m->height, sw_arena_high_water(m->arena),
-                 m->high_water);
+        SW_CHECK(same, "step %d: live %zu/%zu height %zu/%zu", step, sw_arena_live(m->arena),
+                 live, sw_arena_height(m->arena), m->height);
     if (m->n == 0)
         return;
     const range *r = &m->ranges[sw_dice_below(&m->dice, m->n)];
@@ -190,7 +156,6 @@ static void stream(const char *kind, uint64_t seed, int steps)
     memset(&m, 0, sizeof m);
     m.watch = &watch;
     m.dice.state = seed;
-    m.generation = 1;
     m.budget = sw_test_budget(BUDGET);
     m.arena = sw_watched_arena(kind, m.budget, &watch);
     sw_after(no_faults, NULL);
@@ -198,11 +163,7 @@ static void stream(const char *kind, uint64_t seed, int steps)
         const uint64_t roll = sw_dice_below(&m.dice, 1000);
         if (roll < 600)
             m.placing ? (roll < 360 ? do_place(&m) : do_release(&m)) : do_push(&m);
-        else if (roll < 750)
-            do_mark(&m);
-        else if (roll < 830)
-            do_rewind(&m);
-        else if (roll < 840)
+        else if (roll < 640)
             do_reset(&m);
         else
             do_grow(&m);

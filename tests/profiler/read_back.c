@@ -132,7 +132,6 @@ static void follow(replay *r, const sw_record *x)
         r->peak = r->live > r->peak ? r->live : r->peak;
         break;
     case SW_RECORD_RELEASE:
-    case SW_RECORD_REWIND:
         r->live -= bytes;
         break;
     case SW_RECORD_RESET:

@@ -128,7 +128,6 @@ static bool event_is_planned(run_log *r, const sw_record *x, int64_t *op)
         return x == r->log;
     case SW_RECORD_END:
         return *op + 1 == number_of(r->program, "n_ops");
-    case SW_RECORD_REWIND:
     case SW_RECORD_DENIED:
     case SW_RECORD_KINDS:
         break;

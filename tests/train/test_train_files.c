@@ -51,7 +51,7 @@ static void rows(uint64_t from, uint64_t to)
 {
     for (uint64_t step = from; step <= to; step++) {
         const bool validation = step % 3 == 0;
-        train_bytes bytes = {.peak_bytes = 1000 + step};
+        result_bytes bytes = {.peak_bytes = 1000 + step};
         bytes.phase[SW_FORWARD] = (sw_phase_info){.peak_bytes = 500, .end_bytes = 400};
         bytes.phase[SW_BACKWARD] = (sw_phase_info){.peak_bytes = 1000 + step, .end_bytes = 300};
         const train_row row =

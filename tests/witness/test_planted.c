@@ -31,17 +31,9 @@ static swi_node *node_at(swi_program *p, uint32_t op)
     return &p->trace.nodes[p->ops[op].node];
 }
 
-static uint32_t root_of(const swi_trace *t, uint32_t s)
-{
-    while (t->storages[s].alias != s)
-        s = t->storages[s].alias;
-    return s;
-}
-
 static uint32_t in_storage(swi_program *p, uint32_t op, uint32_t k)
 {
-    return root_of(&p->trace,
-                   p->trace.values[p->trace.operands[node_at(p, op)->first + k]].storage);
+    return swi_root_of(&p->trace, swi_operand(&p->trace, node_at(p, op), k)->storage);
 }
 
 static uint32_t out_storage(swi_program *p, uint32_t op)
@@ -58,7 +50,7 @@ static swi_storage *kept(swi_program *p)
 static void move_root(swi_program *p, uint32_t root, size_t offset)
 {
     for (uint32_t s = 0; s < p->trace.n_storages; s++)
-        if (root_of(&p->trace, s) == root && p->trace.storages[s].segment == SWI_SEG_STEP)
+        if (swi_root_of(&p->trace, s) == root && p->trace.storages[s].segment == SWI_SEG_STEP)
             p->trace.storages[s].offset = offset;
 }
 

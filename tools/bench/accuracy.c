@@ -2,7 +2,6 @@
  * against float64: the rows of the table in kernels/README.md. */
 #include "tools/bench/accuracy.h"
 #include "kernels/dispatch.h"
-#include "runtime/exec/exec.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 

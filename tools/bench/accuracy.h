@@ -1,8 +1,7 @@
 /* Errors of functions of one number against float64, over every float or every N-th: the rows,
  * with what each promises, and the sweep. `stepwell bench accuracy` and a test share them; the
  * table of kernels/README.md is what the command prints. */
-#ifndef STEPWELL_ACCURACY_H
-#define STEPWELL_ACCURACY_H
+#pragma once
 
 #include "kernels/pointwise.h"
 
@@ -52,5 +51,3 @@ uint64_t accuracy_count(uint64_t step);
 
 /* The error of y where r is true. */
 double accuracy_error(const accuracy_row *row, float x, float y, double r);
-
-#endif

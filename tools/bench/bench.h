@@ -2,8 +2,7 @@
  * what it finds are rows of structs, which a table of fields describes, and one printer writes
  * them as text or as JSON. Each compares within one run, in turns, by minimum and median: this
  * kind of machine changes speed by a half from one second to the next. */
-#ifndef STEPWELL_BENCH_H
-#define STEPWELL_BENCH_H
+#pragma once
 
 #include "tools/job/result.h"
 #include <math.h>
@@ -148,5 +147,3 @@ enum { BENCH_VARIANTS = 24 };
 SW_MUST_USE sw_status bench_take_turns(bench_variant *variants, int n, int64_t rounds,
                                        sw_status (*step)(void *context, int i), void *context);
 void bench_put_variants(bench *b, const char *key, const bench_variant *variants, int n);
-
-#endif

@@ -269,13 +269,6 @@ static void take_saved(void *to, const sw_share *share)
         t->program.activation_bytes = (int64_t)share->at_peak_bytes;
 }
 
-static uint32_t root_of(const swi_trace *t, uint32_t s)
-{
-    while (t->storages[s].alias != s)
-        s = t->storages[s].alias;
-    return s;
-}
-
 /* Operations that make what lies in `root`: of the op that writes it, and of those that then
  * write in its place. */
 static uint64_t operations_of(const swi_program *p, uint32_t root)
@@ -284,7 +277,7 @@ static uint64_t operations_of(const swi_program *p, uint32_t root)
     uint64_t sum = 0;
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (t->storages[s].segment == SWI_SEG_STEP && t->storages[s].birth < p->n_ops &&
-            root_of(t, s) == root && p->ops[t->storages[s].birth].phase < SW_BACKWARD)
+            swi_root_of(t, s) == root && p->ops[t->storages[s].birth].phase < SW_BACKWARD)
             sum += swi_node_operations(t, &t->nodes[p->ops[swi_made_at(p, s)].node]);
     return sum;
 }

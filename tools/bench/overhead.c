@@ -462,29 +462,26 @@ static sw_status measure(bench *b)
     if (asked("events")) {
         /* Each: above the loop that it is compared with, by medians, for one event, pair of
          * edges or range. */
-        {
-            BENCH_ROW(row, fields, LOOP_ROW);
-            alone a = {0};
-            bench_variant v[LOOPS];
-            row rows[LOOPS];
-            for (int i = 0; i < LOOPS; i++)
-                v[i].name = loops[i];
-            sw_status status = open_alone(&a);
-            if (status == SW_OK)
-                status = bench_take_turns(v, LOOPS, o.rounds, loop, &a);
-            for (int i = UNWATCHED; i < LOOPS; i++)
-                sw_arena_destroy(a.arena[i]);
-            sw_record_log_free(a.log);
-            for (int i = 0; status == SW_OK && i < LOOPS; i++) {
-                const int base = i >= UNWATCHED ? UNWATCHED : CONTROL;
-                const double above = (double)v[i].times.median - (double)v[base].times.median;
-                rows[i] =
-                    (row){v[i].name, v[i].times, i != base ? above / PER_LOOP : (double)NAN};
-            }
-            if (status == SW_OK)
-                bench_rows(b, "loops", fields, rows, LOOPS);
-            SW_TRY(status);
+        BENCH_ROW(row, fields, LOOP_ROW);
+        alone a = {0};
+        bench_variant v[LOOPS];
+        row rows[LOOPS];
+        for (int i = 0; i < LOOPS; i++)
+            v[i].name = loops[i];
+        sw_status status = open_alone(&a);
+        if (status == SW_OK)
+            status = bench_take_turns(v, LOOPS, o.rounds, loop, &a);
+        for (int i = UNWATCHED; i < LOOPS; i++)
+            sw_arena_destroy(a.arena[i]);
+        sw_record_log_free(a.log);
+        for (int i = 0; status == SW_OK && i < LOOPS; i++) {
+            const int base = i >= UNWATCHED ? UNWATCHED : CONTROL;
+            const double above = (double)v[i].times.median - (double)v[base].times.median;
+            rows[i] = (row){v[i].name, v[i].times, i != base ? above / PER_LOOP : (double)NAN};
         }
+        if (status == SW_OK)
+            bench_rows(b, "loops", fields, rows, LOOPS);
+        SW_TRY(status);
         void *log;
         char folder[900];
         const size_t n = (size_t)o.events;
@@ -494,7 +491,7 @@ static sw_status measure(bench *b)
         const sw_prof_step step =
             SW_INIT(.trace = SW_PROF_NONE, .step = 1, .run = "train", .mode = "planned",
                     .measured_by = "arena", .events = &events);
-        sw_status status = make_folder(folder, sizeof folder);
+        status = make_folder(folder, sizeof folder);
         if (status == SW_OK)
             status = dump_to(b, folder, &step);
         if (folder[0] != '\0')

@@ -1,7 +1,6 @@
 /* Yardsticks of products and ops: the machine's peaks, measured in the same run, and a
  * library of matrix products; and operands to multiply. */
-#ifndef STEPWELL_BENCH_PEAKS_H
-#define STEPWELL_BENCH_PEAKS_H
+#pragma once
 
 #include "kernels/dense.h"
 #include "kernels/dispatch.h"
@@ -66,5 +65,3 @@ void bench_library_run(const bench_library *library, const sw_gemm *g);
 /* Wait until its threads sleep: those that still turn would take a core from what is timed
  * next. */
 void bench_library_rest(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The nets are of the default space's kinds. Two nets are neighbours where they differ in one
  * axis, so every mutation leads to a net of the grid (as in NAS-Bench-101, Ying et al. 2019).
  */
-#ifndef STEPWELL_SEARCH_TABLE_H
-#define STEPWELL_SEARCH_TABLE_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "tools/bench/bench.h"
@@ -43,5 +42,3 @@ void table_free(search_table *t);
  * begun. data: "synthetic" or idx:DIR. Ends early on Ctrl-C. */
 SW_MUST_USE sw_status table_make(search_table *t, const char *path, const char *data,
                                  int threads);
-
-#endif

@@ -6,7 +6,6 @@
  * Ops of one kernel and the same shapes are one row. An op's time is its least of all steps, by
  * the clock between ops. */
 #include "alloc/base/mem.h"
-#include "kernels/tile_launch.h"
 #include "runtime/base/op_traits.h"
 #include "runtime/exec/exec.h"
 #include "tools/bench/peaks.h"
@@ -216,7 +215,6 @@ static void report(bench *b, run *r)
                      .epoch_median_ns = epoch > 0
                                             ? (int64_t)(epoch * (double)rows[STEP].times.median)
                                             : BENCH_NONE};
-#define FACT(kind, key, head) {#key, BENCH_##kind, offsetof(facts, key), head, 0}
     bench_facts(b, of_facts, &f);
     bench_rows(b, "rows", fields, rows, o.control ? 5 : 1);
 }

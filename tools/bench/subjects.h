@@ -1,8 +1,7 @@
 /* Whole training steps that benches time: models of the table at sizes that are measured, alone
  * or as members of one shape, over one batch of random numbers, a loader or a feed; and a
  * generation of evolution strategies. */
-#ifndef STEPWELL_BENCH_SUBJECTS_H
-#define STEPWELL_BENCH_SUBJECTS_H
+#pragma once
 
 #include "tools/bench/bench.h"
 
@@ -64,5 +63,3 @@ sw_run_args bench_subject_args(bench_subject *s); /* of the next step of one mod
 void bench_subject_destroy(bench_subject *s);
 /* Bytes that a step has room for: models, arenas and batches. */
 SW_MUST_USE sw_status bench_subject_bytes(const bench_subject *s, size_t *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Shared by the commands of `stepwell`: options, sizes, printing, exit codes, the interrupt
  * flag. Nothing here runs before main asks for it, so that `stepwell --version` only starts and
  * prints. */
-#ifndef STEPWELL_CLI_H
-#define STEPWELL_CLI_H
+#pragma once
 
 #include "profiler/inspect/writer.h"
 #include "runtime/stepwell.h"
@@ -201,6 +200,9 @@ bool cli_save_asked(void);
 uint64_t cli_clock_ns(void);
 /* Has a file's name more than this end, such as ".csv"? Capitals count as small letters. */
 bool cli_ends_with(const char *path, const char *end);
+/* The place of a word in a list that ends with NULL: that of the NULL where it is not there. 0
+ * for no word. */
+int cli_word_at(const char *const *words, const char *word);
 
 /* Step times. All memory is taken by cli_times_init; past the capacity the oldest are
  * overwritten, while minimum and maximum stay those of all. */
@@ -242,5 +244,3 @@ int tool_sample(int argc, char **argv);
 int tool_tokens(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
-
-#endif

@@ -461,3 +461,11 @@ bool cli_ends_with(const char *path, const char *end)
     const size_t n = strlen(path), m = strlen(end);
     return n > m && strcasecmp(path + n - m, end) == 0;
 }
+
+int cli_word_at(const char *const *words, const char *word)
+{
+    int i = 0;
+    while (word != NULL && words[i] != NULL && strcmp(words[i], word) != 0)
+        i++;
+    return i;
+}

@@ -1,7 +1,6 @@
 /* Pages that --help prints besides its text: manual pages and completions, each from the same
  * table of options. */
-#ifndef STEPWELL_CLI_PAGE_H
-#define STEPWELL_CLI_PAGE_H
+#pragma once
 
 #include "tools/cli/cli.h"
 
@@ -27,5 +26,3 @@ void cli_end_man(const cli_command *command);
 /* The parts of a script before the commands' lines, and after them. */
 void cli_begin_completion(const cli_command *commands);
 void cli_end_completion(void);
-
-#endif

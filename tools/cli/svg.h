@@ -1,8 +1,7 @@
 /* Pictures as text: what grows on the heap until it is whole, and axes with ticks at round
  * numbers. A picture needs no other file and no script, and follows the viewer's light or dark
  * setting. */
-#ifndef STEPWELL_SVG_H
-#define STEPWELL_SVG_H
+#pragma once
 
 #include "tools/cli/cli.h"
 
@@ -69,5 +68,3 @@ void svg_page(svg *to, const char *title);
 /* Cells of a table: text; a number by its column, "none" for NaN. */
 void svg_cell(svg *to, const char *text);
 void svg_cell_real(svg *to, const cli_column *column, double value);
-
-#endif

@@ -5,8 +5,7 @@
  * reward is 1 for each step, at most 500.
  *
  * Float64, without functions of the C library: the same bits on every machine. */
-#ifndef STEPWELL_CART_POLE_H
-#define STEPWELL_CART_POLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void cart_pole_see(const cart_pole *c, size_t n, float *out);
 /* A step of each by the larger of its logits, (n, 2): the second is the push to the right.
  * Returns how many are not over. */
 size_t cart_pole_act(cart_pole *c, size_t n, const float *logits);
-
-#endif

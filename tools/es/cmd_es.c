@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static sw_es_opts es_library_opts(const es_run *r);
-
 /* ---- es opts ----------------------------------------------------------------------------- */
 
 /* The command line of `stepwell es`. */
@@ -215,6 +213,20 @@ static int check(es_run *r)
     return job_check(j);
 }
 
+static sw_es_opts es_library_opts(const es_run *r)
+{
+    const es_opts *o = &r->opts;
+    return SW_OPTS(
+        sw_es_opts, .strategy = o->strategy, .noise = o->noise, .distribution = o->distribution,
+        .rank = (int)o->rank, .in_share = o->in_share > 0.0 ? (float)o->in_share : 0.0f,
+        .out_share = o->out_share > 0.0 ? (float)o->out_share : 0.0f, .sigma = (float)o->sigma,
+        .directions = (uint32_t)es_directions(o), .repeats = (uint32_t)o->repeats,
+        .no_antithetic = o->no_antithetic, .slice = (uint32_t)r->slice, .shaping = o->shaping,
+        .top = (uint32_t)o->top, .maximise = r->on_environment, .l1 = (float)o->l1,
+        .l2 = (float)o->l2, .seed = (uint64_t)o->job.seed,
+        .sigma_lr = o->sigma_lr > 0.0 ? (float)o->sigma_lr : 0.0f);
+}
+
 /* CLI_GO or an exit status; fills in what follows from the options alone. */
 static int es_parse(es_run *r, int argc, char **argv)
 {
@@ -254,20 +266,6 @@ static int es_count(es_run *r)
                          " generations of this run (got %" PRId64 ")",
                          r->generations, o->job.warmup);
     return CLI_GO;
-}
-
-static sw_es_opts es_library_opts(const es_run *r)
-{
-    const es_opts *o = &r->opts;
-    return SW_OPTS(
-        sw_es_opts, .strategy = o->strategy, .noise = o->noise, .distribution = o->distribution,
-        .rank = (int)o->rank, .in_share = o->in_share > 0.0 ? (float)o->in_share : 0.0f,
-        .out_share = o->out_share > 0.0 ? (float)o->out_share : 0.0f, .sigma = (float)o->sigma,
-        .directions = (uint32_t)es_directions(o), .repeats = (uint32_t)o->repeats,
-        .no_antithetic = o->no_antithetic, .slice = (uint32_t)r->slice, .shaping = o->shaping,
-        .top = (uint32_t)o->top, .maximise = r->on_environment, .l1 = (float)o->l1,
-        .l2 = (float)o->l2, .seed = (uint64_t)o->job.seed,
-        .sigma_lr = o->sigma_lr > 0.0 ? (float)o->sigma_lr : 0.0f);
 }
 
 /* ---- cmd es ------------------------------------------------------------------------------ */

@@ -3,8 +3,7 @@
  * A generation is `directions` directions with `repeats` evaluations each, run slice by slice;
  * a run's batch is (repeats, directions of the slice, samples). From the fitness of all
  * evaluations the library makes the estimate of a gradient, which an optimizer takes. */
-#ifndef STEPWELL_ES_H
-#define STEPWELL_ES_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "kernels/bijection.h"
@@ -135,5 +134,3 @@ size_t es_total_bytes(const es_run *r);
 int es_check_witness(const es_run *r);
 /* The result on standard output, as text or JSON. Returns the exit status. */
 int es_print(es_run *r, int status);
-
-#endif

@@ -190,7 +190,6 @@ sw_status es_profile_open(es_run *r)
 }
 
 static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
-static void es_policy(sw_ctx *ctx, void *user);
 
 /* ---- es batch ---------------------------------------------------------------------------- */
 
@@ -203,14 +202,6 @@ static void es_policy(sw_ctx *ctx, void *user);
 
 #define ORDER_STREAM 0x65736f72u /* "esor" */
 
-static size_t sample_bytes(const sw_array *field)
-{
-    size_t bytes = sw_dtype_bytes(field->dtype);
-    for (int d = 0; d < field->shape.rank; d++)
-        bytes *= (size_t)field->shape.dim[d];
-    return bytes;
-}
-
 void es_batch_rows(es_run *r, int64_t rows)
 {
     size_t at = 0;
@@ -221,7 +212,7 @@ void es_batch_rows(es_run *r, int64_t rows)
         a->shape.dim[0] = rows;
         for (int d = 0; d < field->shape.rank; d++)
             a->shape.dim[d + 1] = field->shape.dim[d];
-        at += sw_size_round(sample_bytes(field) * (size_t)r->rows);
+        at += sw_size_round(job_field_bytes(field) * (size_t)r->rows);
     }
 }
 
@@ -230,14 +221,13 @@ sw_status es_batch_open(es_run *r)
     r->n_inputs = r->job.train.info.n_fields;
     for (int i = 0; i < r->n_inputs; i++)
         r->slot_bytes +=
-            sw_size_round(sample_bytes(&r->job.train.info.field[i]) * (size_t)r->rows);
+            sw_size_round(job_field_bytes(&r->job.train.info.field[i]) * (size_t)r->rows);
     SW_TRY(sw_heap_alloc(&r->slot, SW_HEAP_RECORDS, r->slot_bytes));
     if (!r->on_environment)
         return SW_OK;
     SW_TRY(sw_heap_alloc(&r->poles, SW_HEAP_RECORDS, (size_t)r->rows * sizeof *r->poles));
-    SW_TRY(sw_heap_alloc(&r->fitness, SW_HEAP_RECORDS,
-                         (size_t)r->opts.slice * sizeof *r->fitness));
-    return SW_OK;
+    return sw_heap_alloc(&r->fitness, SW_HEAP_RECORDS,
+                         (size_t)r->opts.slice * sizeof *r->fitness);
 }
 
 void es_batch_close(es_run *r)
@@ -264,7 +254,7 @@ static uint64_t es_batch_number(const es_run *r, const sw_es_evaluation *e)
 static void put(es_run *r, const sw_dataset_info *from, size_t sample, size_t row)
 {
     for (int i = 0; i < r->n_inputs; i++) {
-        const size_t bytes = sample_bytes(&from->field[i]);
+        const size_t bytes = job_field_bytes(&from->field[i]);
         const unsigned char *data = from->field[i].data;
         size_t at = (size_t)((const unsigned char *)r->inputs[i].data - r->slot);
         memcpy(r->slot + at + row * bytes, data + sample * bytes, bytes);
@@ -290,6 +280,13 @@ static size_t sample_at(es_run *r, uint64_t number)
 
 #define TEST_EPISODES ((uint64_t)1 << 63) /* their numbers begin there */
 
+/* The step function: logits of what is seen, as the output "logits". */
+static void es_policy(sw_ctx *ctx, void *user)
+{
+    const tool_net *net = user;
+    sw_output(ctx, "logits", net->kind->forward(ctx, net, sw_input(ctx, 0)));
+}
+
 void es_episodes_describe(es_run *r)
 {
     sw_dataset_info *info = &r->job.train.info;
@@ -301,13 +298,6 @@ void es_episodes_describe(es_run *r)
     r->job.train.n = r->rows;
     r->job.test.n = r->opts.test_episodes;
     r->job.fn = es_policy;
-}
-
-/* The step function: logits of what is seen, as the output "logits". */
-static void es_policy(sw_ctx *ctx, void *user)
-{
-    const tool_net *net = user;
-    sw_output(ctx, "logits", net->kind->forward(ctx, net, sw_input(ctx, 0)));
 }
 
 /* Until the last one is over. */
@@ -477,17 +467,21 @@ int es_ranks_agree(es_run *r)
 
 static sw_status evaluate_slice(es_run *r, uint32_t slice)
 {
-    if (r->on_environment) {
-        /* All episodes of a slice; tells their fitness. */
-        const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
-        for (size_t e = 0; e < n; e++) {
-            sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
-            SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
-            const uint64_t first = es_batch_number(r, &which);
-            for (size_t k = 0; k < samples; k++)
+    const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
+    if (!r->on_environment)
+        es_batch_rows(r, r->rows);
+    for (size_t e = 0; e < n; e++) {
+        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
+        SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
+        const uint64_t first = es_batch_number(r, &which);
+        for (size_t k = 0; k < samples; k++)
+            if (r->on_environment)
                 r->poles[e * samples + k] =
                     cart_pole_begin((uint64_t)r->opts.job.seed, first + k);
-        }
+            else
+                put(r, &r->job.train.info, sample_at(r, first + k), e * samples + k);
+    }
+    if (r->on_environment) {
         SW_TRY(play(r, JOB_TRAIN, slice, r->rows));
         for (size_t e = 0; e < n; e++) {
             double steps = 0.0;
@@ -498,17 +492,6 @@ static sw_status evaluate_slice(es_run *r, uint32_t slice)
         keep_found(r, slice, r->fitness);
         return sw_es_tell_slice(r->job.es, slice, r->fitness, n);
     }
-    /* The samples of a slice of this generation. */
-    const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
-    es_batch_rows(r, r->rows);
-    for (size_t e = 0; e < n; e++) {
-        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
-        SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
-        const uint64_t first = es_batch_number(r, &which);
-        for (size_t k = 0; k < samples; k++)
-            put(r, &r->job.train.info, sample_at(r, first + k), e * samples + k);
-    }
-
     sw_run_args args = job_args(&r->job, JOB_TRAIN, r->inputs, r->generation);
     args.es_slice = slice;
     SW_TRY(witness(r, JOB_TRAIN, &args));
@@ -535,7 +518,7 @@ static sw_status test_samples(es_run *r, int64_t first, int64_t rows, double *lo
     const sw_run_args args = job_args(&r->job, which, r->inputs, r->generation);
     SW_TRY(es_run_one(r, which, &args));
     SW_TRY(sw_metric_get(r->job.exec, "loss", &mean));
-    if (r->job.net.task == TOOL_CLASSIFY)
+    if (job_has_classes(&r->job))
         SW_TRY(sw_metric_get(r->job.exec, "accuracy", &share));
     *loss += mean * (double)rows;
     *right += (double)llround(share * (double)rows); /* a share of rows: whole again */
@@ -555,7 +538,7 @@ static sw_status es_test_now(es_run *r)
         SW_TRY(r->on_environment ? es_episodes_test(r, first, rows, &sum)
                                  : test_samples(r, first, rows, &loss, &sum));
     }
-    const bool scored = r->on_environment || r->job.net.task == TOOL_CLASSIFY;
+    const bool scored = r->on_environment || job_has_classes(&r->job);
     r->test = (es_test){.there = true,
                         .loss = r->on_environment ? (double)NAN : loss / (double)n,
                         .score = scored ? sum / (double)n : (double)NAN,

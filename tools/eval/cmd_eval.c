@@ -2,13 +2,13 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "kernels/scalar.h"
+#include "profiler/inspect/sink.h"
 #include "profiler/record/utf8.h"
 #include "tools/job/outputs.h"
 #include "tools/job/result.h"
 #include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,7 @@ typedef struct {
 /* Observations of a program. */
 typedef struct {
     uint64_t runs;
-    sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
-    size_t peak_bytes;
+    result_bytes bytes;
 } eval_measured;
 
 /* Confusion is counted up to so many classes: 128 MiB. */
@@ -39,9 +38,8 @@ typedef struct {
     eval_measured measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
     uint64_t *counts;          /* (classes, classes); NULL: nothing is counted */
     size_t counts_bytes;
-    double loss;         /* mean over `weight`; not of predict */
-    int64_t right, rows; /* right: of classes */
-    int64_t weight;      /* rows, or tokens of documents that count */
+    int64_t rows;       /* that went through */
+    result_score score; /* of them; not of predict */
     uint64_t warm_runs, allocations, wall_ns;
 } evaluation;
 
@@ -53,23 +51,10 @@ typedef sw_status eval_take(evaluation *e, const sw_array *inputs, const sw_arra
 
 #define EVAL_NAME_BYTES 100
 
-/* A text that goes to a file piece by piece. The first error stays. */
-typedef struct {
-    sw_file *file;
-    sw_status status;
-    size_t used;
-    char bytes[1 << 14];
-} eval_out;
-
 /* ---- the runs ---------------------------------------------------------------------------- */
 
 /* The runs of `stepwell eval` and `stepwell predict`: a plan of inference in an arena of its
  * own, without optimizer and without gradients. */
-
-static bool eval_has_classes(const evaluation *e)
-{
-    return e->job.net.task == TOOL_CLASSIFY;
-}
 
 static bool eval_is_language(const evaluation *e)
 {
@@ -87,10 +72,16 @@ static char *eval_class_name(const evaluation *e, int64_t k, char *to)
     return to;
 }
 
-/* The program that most samples went through. */
-static const eval_measured *eval_main(const evaluation *e)
+static result_measured eval_found(const evaluation *e, job_which which)
 {
-    return &e->measured[job_main(&e->job) - e->job.program - JOB_EVAL];
+    const eval_measured *m = &e->measured[which - JOB_EVAL];
+    return (result_measured){m->runs > 0 ? m->bytes.phase : NULL, m->bytes.peak_bytes, "arena"};
+}
+
+/* The program that most samples went through. */
+static result_measured eval_main(const evaluation *e)
+{
+    return eval_found(e, (job_which)(job_main(&e->job) - e->job.program));
 }
 
 static sw_status make_ready(evaluation *e)
@@ -153,13 +144,7 @@ static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, voi
     SW_TRY(sw_last_run(e->job.exec, &info));
     eval_measured *m = &e->measured[which - JOB_EVAL];
     m->runs++;
-    for (int i = 0; i < SW_PHASES; i++) {
-        if (info.phase[i].peak_bytes > m->phase[i].peak_bytes)
-            m->phase[i].peak_bytes = info.phase[i].peak_bytes;
-        m->phase[i].end_bytes = info.phase[i].end_bytes;
-    }
-    if (info.peak_bytes > m->peak_bytes)
-        m->peak_bytes = info.peak_bytes;
+    result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
     e->warm_runs += info.warm != 0;
     if (info.warm != 0)
         e->allocations += info.allocations;
@@ -197,45 +182,12 @@ static sw_status eval_all(evaluation *e, eval_take *take, void *to)
 
 /* Results on their way to a file or to standard output. */
 
-static sw_status eval_flush(eval_out *out)
-{
-    if (out->status == SW_OK && out->used > 0)
-        out->status = sw_file_write(out->file, out->bytes, out->used);
-    out->used = 0;
-    return out->status;
-}
-
-static void eval_put(eval_out *out, const void *bytes, size_t n)
-{
-    const char *at = bytes;
-    while (n > 0 && out->status == SW_OK) {
-        const size_t room = sizeof out->bytes - out->used, piece = n < room ? n : room;
-        memcpy(out->bytes + out->used, at, piece);
-        out->used += piece;
-        at += piece;
-        n -= piece;
-        if (out->used == sizeof out->bytes)
-            out->status = eval_flush(out);
-    }
-}
-
-static void eval_print(eval_out *out, const char *format, ...)
-{
-    char text[1024];
-    va_list list;
-    va_start(list, format);
-    const int n = vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    if (n > 0)
-        eval_put(out, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
-}
-
 /* A number with the fewest digits that say it; "nan" and "inf" too. */
-static void eval_put_float(eval_out *out, float x)
+static void eval_put_float(sw_sink_out *out, float x)
 {
     char text[40];
     if (isnan(x)) { /* the sign of what is no number says nothing */
-        eval_put(out, "nan", 3);
+        sw_sink_text(out, "nan");
         return;
     }
     for (int digits = 6; digits <= 9; digits++) {
@@ -243,46 +195,52 @@ static void eval_put_float(eval_out *out, float x)
         if (strtof(text, NULL) == x)
             break;
     }
-    eval_put(out, text, strlen(text));
+    sw_sink_text(out, text);
 }
 
 /* A field of CSV, in quotes where it needs them. */
-static void eval_put_field(eval_out *out, const char *text)
+static void eval_put_field(sw_sink_out *out, const char *text)
 {
     if (strpbrk(text, ",\"\r\n;") == NULL) {
-        eval_put(out, text, strlen(text));
+        sw_sink_text(out, text);
         return;
     }
-    eval_put(out, "\"", 1);
+    sw_sink_text(out, "\"");
     for (; *text != '\0'; text++)
-        eval_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    eval_put(out, "\"", 1);
+        sw_sink_bytes(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    sw_sink_text(out, "\"");
 }
 
 typedef struct {
-    sw_status (*write)(void *context, eval_out *out);
+    sw_status (*write)(void *context, sw_sink_out *out);
     void *context;
-    eval_out *out;
+    sw_sink_out *out;
 } writing;
+
+static sw_status put_bytes(void *file, const void *bytes, size_t n)
+{
+    return sw_file_write(file, bytes, n);
+}
 
 static sw_status fill(void *context, sw_file *file)
 {
     writing *w = context;
-    w->out->file = file;
+    w->out->write = put_bytes;
+    w->out->context = file;
     SW_TRY(w->write(w->context, w->out));
-    return eval_flush(w->out);
+    return sw_sink_flush(w->out);
 }
 
 /* Have `write` fill the file of --out, or standard output: a file is there whole or not at all.
  * The status of the first failure. */
-static sw_status eval_write(const char *path, sw_status (*write)(void *context, eval_out *out),
-                            void *context)
+static sw_status eval_write(const char *path,
+                            sw_status (*write)(void *context, sw_sink_out *out), void *context)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(eval_out)));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_sink_out)));
     writing w = {write, context, block};
     const sw_status status = cli_saved(sw_file_replace(path != NULL ? path : "-", fill, &w));
-    sw_heap_free(block, SW_HEAP_FILES, sizeof(eval_out));
+    sw_heap_free(block, SW_HEAP_FILES, sizeof(sw_sink_out));
     return status;
 }
 
@@ -400,43 +358,25 @@ static void eval_print_text(const evaluation *e)
     if (*e->job.normal.text != '\0')
         printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);
     putchar('\n');
-    const job_program *main = job_main(&e->job);
-    const eval_measured *m = eval_main(e);
-    const bool immediate = e->job.opts->immediate;
-    char found[96], text[256];
-    result_print_phases(immediate ? NULL : main->plan.phase, m->phase);
-    if (m->peak_bytes == main->plan.peak_bytes &&
-        (immediate || result_phases_equal(main->plan.phase, m->phase)))
-        snprintf(found, sizeof found, "the same measured by arena%s",
-                 immediate ? "" : ", in every phase");
-    else
-        snprintf(found, sizeof found, "%s measured by arena", cli_digits(m->peak_bytes).text);
-    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
-             found);
-    printf("\npeak    ");
-    cli_wrap(stdout, 8, 8, text);
-    printf("model   %s\n", result_both(main->plan.model_bytes).text);
-    printf("%s   %s\n", immediate ? "bump " : "arena",
-           result_both(main->plan.arena_bytes).text);
-    printf("data    %s\n", result_both(main->plan.data_bytes).text);
-    printf("total   %s\n", result_both(job_total_bytes(&e->job)).text);
-    result_print_device("card    ", e->job.exec);
+    const result_measured found = eval_main(e);
+    result_print_memory(&e->job, &found);
     printf("\n%s samples in %s", cli_digits((uint64_t)e->rows).text, cli_ns(e->wall_ns).text);
     if (e->warm_runs > 0)
         printf("; %s allocation%s after warm-up", cli_digits(e->allocations).text,
                e->allocations == 1 ? "" : "s");
     putchar('\n');
-    printf("\nloss        %.4f\n", e->loss);
+    printf("\nloss        %.4f\n", e->score.loss);
     if (e->job.net.task == TOOL_DOCUMENTS)
-        printf("tokens      %s that count\n", cli_digits((uint64_t)e->weight).text);
+        printf("tokens      %s that count\n", cli_digits((uint64_t)e->score.weight).text);
     if (eval_is_language(e)) {
-        printf("perplexity  %.4f\n", exp(e->loss));
-        printf("bits        %.4f for each token\n", e->loss / log(2.0));
-    } else if (eval_has_classes(e)) {
-        printf("accuracy    %.2f %% (%s of %s)\n", 100.0 * (double)e->right / (double)e->rows,
-               cli_digits((uint64_t)e->right).text, cli_digits((uint64_t)e->rows).text);
+        printf("perplexity  %.4f\n", exp(e->score.loss));
+        printf("bits        %.4f for each token\n", e->score.loss / log(2.0));
+    } else if (job_has_classes(&e->job)) {
+        printf("accuracy    %.2f %% (%s of %s)\n",
+               100.0 * (double)e->score.right / (double)e->rows,
+               cli_digits((uint64_t)e->score.right).text, cli_digits((uint64_t)e->rows).text);
     } else {
-        printf("rmse        %.4f\n", sqrt(e->loss));
+        printf("rmse        %.4f\n", sqrt(e->score.loss));
     }
     if (e->counts == NULL)
         return;
@@ -491,30 +431,15 @@ static void put_classes(sw_json *json, const evaluation *e)
     sw_json_end(json);
 }
 
-static void put_measured(sw_json *json, const eval_measured *m)
-{
-    if (m->runs > 0)
-        result_put_phases(json, "measured", m->phase);
-    else
-        sw_json_put_null(json, "measured");
-}
-
 static void put_programs(sw_json *json, const evaluation *e)
 {
     sw_json_open(json, "programs", '[');
-    for (int i = 0; i < 2; i++) {
-        const job_program *p = &e->job.program[JOB_EVAL + i];
-        const eval_measured *m = &e->measured[i];
-        if (p->batch == 0)
+    for (job_which i = JOB_EVAL; i <= JOB_EVAL_LAST; i++) {
+        const result_measured found = eval_found(e, i);
+        if (e->job.program[i].batch == 0)
             continue;
-        sw_json_begin(json, '{');
-        SW_JSON_PUT(json, p, name, batch);
-        sw_json_put_u64(json, "runs", m->runs);
-        result_put_predicted(json, &e->job, p);
-        put_measured(json, m);
-        sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-        sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
-        sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+        result_put_program(json, &e->job, &e->job.program[i], e->measured[i - JOB_EVAL].runs,
+                           &found);
         sw_json_end(json);
     }
     sw_json_end(json);
@@ -523,7 +448,7 @@ static void put_programs(sw_json *json, const evaluation *e)
 static void eval_put_json(sw_json *json, evaluation *e)
 {
     const job_program *main = job_main(&e->job);
-    const eval_measured *m = eval_main(e);
+    const result_measured found = eval_main(e);
     sw_json_begin(json, '{');
     const job_opts *o = e->job.opts;
     SW_JSON_PUT(json, o, model, device);
@@ -536,23 +461,22 @@ static void eval_put_json(sw_json *json, evaluation *e)
     sw_json_put_i64(json, "samples", e->rows);
     sw_json_put_i64(json, "threads", o->threads);
     SW_JSON_PUT(json, o, precision, bf16_order);
-    sw_json_put_f64(json, "loss", e->loss);
+    sw_json_put_f64(json, "loss", e->score.loss);
     if (e->job.net.task == TOOL_DOCUMENTS)
-        sw_json_put_i64(json, "tokens", e->weight);
+        sw_json_put_i64(json, "tokens", e->score.weight);
     if (eval_is_language(e)) {
-        sw_json_put_f64(json, "perplexity", exp(e->loss));
-        sw_json_put_f64(json, "bits_per_token", e->loss / log(2.0));
-    } else if (eval_has_classes(e)) {
-        sw_json_put_f64(json, "accuracy", (double)e->right / (double)e->rows);
+        sw_json_put_f64(json, "perplexity", exp(e->score.loss));
+        sw_json_put_f64(json, "bits_per_token", e->score.loss / log(2.0));
+    } else if (job_has_classes(&e->job)) {
+        sw_json_put_f64(json, "accuracy", (double)e->score.right / (double)e->rows);
         put_classes(json, e);
     } else {
-        sw_json_put_f64(json, "rmse", sqrt(e->loss));
+        sw_json_put_f64(json, "rmse", sqrt(e->score.loss));
     }
-    result_put_predicted(json, &e->job, main);
-    put_measured(json, m);
+    result_put_both(json, &e->job, main, &found);
     sw_json_put_string(json, "measured_by", "arena");
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
-    sw_json_put_u64(json, "measured_peak_bytes", m->peak_bytes);
+    sw_json_put_u64(json, "measured_peak_bytes", found.peak_bytes);
     result_put_totals(json, &e->job, &main->plan);
     sw_json_put_known(json, "allocations_after_warmup", e->warm_runs > 0, e->allocations);
     sw_json_put_u64(json, "wall_ns", e->wall_ns);
@@ -565,48 +489,49 @@ static void eval_put_json(sw_json *json, evaluation *e)
 /* ---- CSV --------------------------------------------------------------------------------- */
 
 /* Nothing where there is none. */
-static void put_share(eval_out *out, double x)
+static void put_share(sw_sink_out *out, double x)
 {
     if (isnan(x))
-        eval_print(out, ",");
+        sw_sink_text(out, ",");
     else
-        eval_print(out, ",%.9g", x);
+        sw_sink_print(out, ",%.9g", x);
 }
 
 /* The result of eval. */
-static void eval_put_csv(eval_out *out, const evaluation *e)
+static void eval_put_csv(sw_sink_out *out, const evaluation *e)
 {
     const int64_t n = e->job.test.info.n_classes;
     if (e->counts == NULL) {
-        const bool classes = eval_has_classes(e), language = eval_is_language(e);
-        eval_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
-                   classes    ? "accuracy"
-                   : language ? "perplexity"
-                              : "rmse",
-                   e->rows, e->loss,
-                   classes    ? (double)e->right / (double)e->rows
-                   : language ? exp(e->loss)
-                              : sqrt(e->loss));
+        const bool classes = job_has_classes(&e->job), language = eval_is_language(e);
+        sw_sink_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
+                      classes    ? "accuracy"
+                      : language ? "perplexity"
+                                 : "rmse",
+                      e->rows, e->score.loss,
+                      classes    ? (double)e->score.right / (double)e->rows
+                      : language ? exp(e->score.loss)
+                                 : sqrt(e->score.loss));
         return;
     }
-    eval_print(out, "class,name,support,predicted,right,precision,recall,f1");
+    sw_sink_text(out, "class,name,support,predicted,right,precision,recall,f1");
     for (int64_t k = 0; k < n; k++)
-        eval_print(out, ",as_%" PRId64, k);
-    eval_print(out, "\n");
+        sw_sink_print(out, ",as_%" PRId64, k);
+    sw_sink_text(out, "\n");
     for (int64_t k = 0; k < n; k++) {
         const char *const *names = e->job.test.info.class_names;
         sw_class_score s = SW_OPTS(sw_class_score);
         if (out->status == SW_OK)
             out->status = sw_confusion_class(e->counts, n, k, &s);
-        eval_print(out, "%" PRId64 ",", k);
+        sw_sink_print(out, "%" PRId64 ",", k);
         eval_put_field(out, names != NULL ? names[k] : "");
-        eval_print(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s.support, s.predicted, s.right);
+        sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s.support, s.predicted,
+                      s.right);
         put_share(out, s.precision);
         put_share(out, s.recall);
         put_share(out, s.f1);
         for (int64_t i = 0; i < n; i++)
-            eval_print(out, ",%" PRIu64, e->counts[k * n + i]);
-        eval_print(out, "\n");
+            sw_sink_print(out, ",%" PRIu64, e->counts[k * n + i]);
+        sw_sink_text(out, "\n");
     }
 }
 
@@ -616,7 +541,7 @@ static void eval_put_csv(eval_out *out, const evaluation *e)
 
 /* Rows on their way out. */
 typedef struct {
-    eval_out *out;
+    sw_sink_out *out;
     int64_t n;   /* scores of a sample */
     bool labels; /* rows have one */
     sw_json json;
@@ -651,74 +576,74 @@ static int64_t best_of(const float *scores, int64_t n)
 
 static void text_head(const evaluation *e, writing_rows *w)
 {
-    if (eval_has_classes(e) && w->labels)
-        eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
-                   "probability");
-    else if (eval_has_classes(e))
-        eval_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
+    if (job_has_classes(&e->job) && w->labels)
+        sw_sink_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
+                      "probability");
+    else if (job_has_classes(&e->job))
+        sw_sink_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
     else
-        eval_print(w->out, "%10s  %s\n", "row", "predicted");
+        sw_sink_print(w->out, "%10s  %s\n", "row", "predicted");
 }
 
 static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     char label[EVAL_NAME_BYTES], predicted[EVAL_NAME_BYTES];
-    eval_print(w->out, "%10" PRId64, r->number);
-    if (!eval_has_classes(e)) {
+    sw_sink_print(w->out, "%10" PRId64, r->number);
+    if (!job_has_classes(&e->job)) {
         for (int64_t i = 0; i < w->n; i++)
-            eval_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
-        eval_print(w->out, "\n");
+            sw_sink_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
+        sw_sink_text(w->out, "\n");
         return;
     }
     if (w->labels)
-        eval_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
-    eval_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
-               (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
+        sw_sink_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
+    sw_sink_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
+                  (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
 }
 
 /* ---- CSV --------------------------------------------------------------------------------- */
 
 static void csv_head(const evaluation *e, writing_rows *w)
 {
-    const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
-    eval_print(w->out, "row");
+    const bool classes = job_has_classes(&e->job), named = e->job.test.info.class_names != NULL;
+    sw_sink_text(w->out, "row");
     if (classes)
-        eval_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
-                   named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
+        sw_sink_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
+                      named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
     for (int64_t i = 0; i < w->n; i++)
-        eval_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
-    eval_print(w->out, "\n");
+        sw_sink_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
+    sw_sink_text(w->out, "\n");
 }
 
 static void csv_row(const evaluation *e, writing_rows *w, const sample_row *r)
 {
     const char *const *names = e->job.test.info.class_names;
-    eval_print(w->out, "%" PRId64, r->number);
-    if (eval_has_classes(e) && w->labels)
-        eval_print(w->out, ",%" PRId64, r->label);
-    if (eval_has_classes(e))
-        eval_print(w->out, ",%" PRId64, r->best);
-    if (eval_has_classes(e) && names != NULL) {
+    sw_sink_print(w->out, "%" PRId64, r->number);
+    if (job_has_classes(&e->job) && w->labels)
+        sw_sink_print(w->out, ",%" PRId64, r->label);
+    if (job_has_classes(&e->job))
+        sw_sink_print(w->out, ",%" PRId64, r->best);
+    if (job_has_classes(&e->job) && names != NULL) {
         if (w->labels) {
-            eval_put(w->out, ",", 1);
+            sw_sink_text(w->out, ",");
             eval_put_field(w->out, names[r->label]);
         }
-        eval_put(w->out, ",", 1);
+        sw_sink_text(w->out, ",");
         eval_put_field(w->out, names[r->best]);
     }
     for (int64_t i = 0; i < w->n; i++) {
-        eval_put(w->out, ",", 1);
+        sw_sink_text(w->out, ",");
         eval_put_float(w->out, r->scores[i]);
     }
-    eval_put(w->out, "\n", 1);
+    sw_sink_text(w->out, "\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 static sw_status drain(void *context, const char *bytes, size_t n)
 {
-    eval_out *out = context;
-    eval_put(out, bytes, n);
+    sw_sink_out *out = context;
+    sw_sink_bytes(out, bytes, n);
     return out->status;
 }
 
@@ -754,14 +679,14 @@ static void json_row(const evaluation *e, writing_rows *w, const sample_row *r)
     sw_json *json = &w->json;
     sw_json_begin(json, '{');
     sw_json_put_i64(json, "row", r->number);
-    if (eval_has_classes(e)) {
+    if (job_has_classes(&e->job)) {
         if (w->labels)
             sw_json_put_i64(json, "label", r->label);
         sw_json_put_i64(json, "predicted", r->best);
         if (names != NULL)
             sw_json_put_string(json, "name", names[r->best]);
     }
-    sw_json_open(json, eval_has_classes(e) ? "probabilities" : "values", '[');
+    sw_json_open(json, job_has_classes(&e->job) ? "probabilities" : "values", '[');
     for (int64_t i = 0; i < w->n; i++)
         sw_json_f32(json, r->scores[i]);
     sw_json_end(json);
@@ -782,8 +707,8 @@ static void npy_head(const evaluation *e, writing_rows *w)
                            e->job.test.n, w->n);
     memset(text + n, ' ', sizeof text - (size_t)n);
     text[sizeof text - 1] = '\n';
-    eval_put(w->out, "\x93NUMPY\x01\x00\x76\x00", 10);
-    eval_put(w->out, text, sizeof text);
+    sw_sink_bytes(w->out, "\x93NUMPY\x01\x00\x76\x00", 10);
+    sw_sink_bytes(w->out, text, sizeof text);
 }
 
 static void npy_row(const evaluation *e, writing_rows *w, const sample_row *r)
@@ -794,7 +719,7 @@ static void npy_row(const evaluation *e, writing_rows *w, const sample_row *r)
         memcpy(&bits, &r->scores[i], sizeof bits);
         const unsigned char at[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
                                      (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
-        eval_put(w->out, at, sizeof at);
+        sw_sink_bytes(w->out, at, sizeof at);
     }
 }
 
@@ -837,7 +762,7 @@ static sw_status take_out(evaluation *e, const sw_array *inputs, const sw_array 
 }
 
 /* All rows of predict, in the format of the options. */
-static sw_status predict_write(void *context, eval_out *out)
+static sw_status predict_write(void *context, sw_sink_out *out)
 {
     evaluation *e = context;
     writing_rows w = {.out = out, .labels = e->job.test.info.n_fields > 1};
@@ -849,7 +774,7 @@ static sw_status predict_write(void *context, eval_out *out)
         sw_json_line(&w.json);
     }
     if (w.json.status == SW_OK)
-        eval_put(w.out, w.json.bytes, w.json.used);
+        sw_sink_bytes(w.out, w.json.bytes, w.json.used);
     return w.json.status;
 }
 
@@ -947,14 +872,6 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
     return cli_parse(&command, argc, argv);
 }
 
-static eval_format by_word(const char *word)
-{
-    int i = 0;
-    while (predict_words[i] != NULL && strcmp(word, predict_words[i]) != 0)
-        i++;
-    return (eval_format)i;
-}
-
 /* Of FILE.csv and so on: its ending; else text. */
 static const char *by_ending(const eval_opts *o, bool predicts)
 {
@@ -971,8 +888,8 @@ static int check_format(eval_opts *o, bool predicts)
     if (o->json && o->word != NULL && strcmp(o->word, "json") != 0)
         return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
                          o->word);
-    o->format =
-        o->json ? EVAL_JSON : by_word(o->word != NULL ? o->word : by_ending(o, predicts));
+    const char *word = o->json ? "json" : o->word != NULL ? o->word : by_ending(o, predicts);
+    o->format = (eval_format)cli_word_at(predict_words, word);
     if (o->out != NULL && !predicts && o->format == EVAL_TEXT)
         return cli_error(CLI_USAGE, "--out has no effect with --format text: use a "
                                     "redirection, or name a file that ends in .json or .csv");
@@ -1022,33 +939,29 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     double loss, accuracy = 0.0;
     (void)to;
     SW_TRY(sw_metric_get(e->job.exec, "loss", &loss));
-    if (eval_has_classes(e))
+    if (job_has_classes(&e->job))
         SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
     /* As `train` weighs its batches, so that both say the same loss to the bit. */
-    const int64_t weight = job_weight(&e->job, inputs);
-    e->loss = e->rows == 0 ? loss
-                           : (e->loss * (double)e->weight + loss * (double)weight) /
-                                 (double)(e->weight + weight);
-    e->weight += weight;
-    e->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
+    result_score_add(&e->score, loss, llround(accuracy * (double)rows), /* whole again */
+                     rows, job_weight(&e->job, inputs));
     if (e->counts == NULL)
         return SW_OK;
     return sw_confusion_add(e->counts, scores->shape.dim[1], scores, &inputs[1]);
 }
 
-static sw_status write_csv(void *context, eval_out *out)
+static sw_status write_csv(void *context, sw_sink_out *out)
 {
     eval_put_csv(out, context);
     return out->status;
 }
 
-static sw_status write_json(void *context, eval_out *out)
+static sw_status write_json(void *context, sw_sink_out *out)
 {
     sw_json json;
     sw_json_growing(&json, SW_HEAP_FILES);
     eval_put_json(&json, context);
     if (json.status == SW_OK)
-        eval_put(out, json.bytes, json.used);
+        sw_sink_bytes(out, json.bytes, json.used);
     const sw_status status = json.status;
     sw_json_free(&json);
     return status == SW_OK ? out->status : status;
@@ -1059,7 +972,7 @@ static int evaluate(evaluation *e)
     const int64_t n = e->job.test.info.n_classes;
     const eval_format format = e->opts.format;
     sw_status status = SW_OK;
-    if (eval_has_classes(e) && n <= EVAL_COUNTED) {
+    if (job_has_classes(&e->job) && n <= EVAL_COUNTED) {
         e->counts_bytes = (size_t)(n * n) * sizeof *e->counts;
         status = sw_heap_alloc(&e->counts, SW_HEAP_RECORDS, e->counts_bytes);
     }

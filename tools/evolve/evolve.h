@@ -3,8 +3,7 @@
  *
  * The training part of the data is split: candidates are trained with one part, fitness is
  * measured with the other. The test part is for the best net alone, once the search is over. */
-#ifndef STEPWELL_EVOLVE_H
-#define STEPWELL_EVOLVE_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
@@ -101,8 +100,6 @@ const char *evolve_path(const evolve *e, const char *name);
 int evolve_files_check(const evolve *e);
 /* An empty folder that was made goes. */
 void evolve_files_close(evolve *e);
-/* All candidates as they are now. */
-SW_MUST_USE sw_status evolve_look(evolve *e);
 evolve_total evolve_sums(const evolve *e);
 /* best.json, best.safetensors, best.dot. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
@@ -151,5 +148,3 @@ static inline bool evolve_is_first(const evolve *e)
 int evolve_print(evolve *e, int status);
 
 SW_MUST_USE sw_status evolve_report_save(const evolve *e);
-
-#endif

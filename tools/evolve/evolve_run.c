@@ -566,7 +566,8 @@ static evolve_candidate candidate_of(const sw_candidate *c)
     return m;
 }
 
-sw_status evolve_look(evolve *e)
+/* All candidates as they are now. */
+static sw_status evolve_look(evolve *e)
 {
     const uint32_t n = sw_evolution_count(e->evolution);
     sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);

@@ -1,6 +1,5 @@
 /* The report of `stepwell info` on files that are neither checkpoints nor parameters. */
-#ifndef STEPWELL_INFO_FOUND_H
-#define STEPWELL_INFO_FOUND_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
@@ -41,5 +40,3 @@ const char *found_tensors(const swi_tensors *file);
 SW_MUST_USE sw_status found_json(const found *f);
 /* The files of a folder, a line each. The exit status. */
 int found_folder(const char *path, bool json);
-
-#endif

@@ -16,7 +16,7 @@ int64_t job_slot_rows(const job_data *data, int64_t batch)
     return batch < data->n ? batch : data->n;
 }
 
-static size_t field_bytes(const sw_array *field)
+size_t job_field_bytes(const sw_array *field)
 {
     size_t bytes = sw_dtype_bytes(field->dtype);
     for (int d = 0; d < field->shape.rank; d++)
@@ -29,7 +29,7 @@ static size_t slot_bytes(const job_data *data, int64_t rows)
 {
     size_t slot = 0;
     for (int i = 0; i < data->info.n_fields; i++)
-        slot += sw_size_round(field_bytes(&data->info.field[i]) * (size_t)rows);
+        slot += sw_size_round(job_field_bytes(&data->info.field[i]) * (size_t)rows);
     return slot;
 }
 
@@ -37,7 +37,7 @@ size_t job_image_bytes(const job *j)
 {
     size_t sum = 0;
     for (int i = 0; i < j->train.info.n_fields; i++)
-        sum += field_bytes(&j->train.info.field[i]);
+        sum += job_field_bytes(&j->train.info.field[i]);
     return sum;
 }
 
@@ -229,10 +229,7 @@ sw_status job_make(job *j)
     exec.shares = o->shares;
     exec.ranks = j->ranks;
     exec.shards = j->shards;
-    int i = 0;
-    while (o->nvtx != NULL && strcmp(o->nvtx, job_nvtx_words[i]) != 0)
-        i++;
-    exec.nvtx = (sw_nvtx_level)i;
+    exec.nvtx = (sw_nvtx_level)cli_word_at(job_nvtx_words, o->nvtx);
     SW_TRY(sw_exec_create(&j->exec, &exec));
     if (j->shards > 0) /* without ranks: a plan of one of several */
         j->exec->target.shards_here = j->shards_here;

@@ -1,6 +1,5 @@
 /* Shared by `train` and `plan`: the options of a training job, its exec, model and programs. */
-#ifndef STEPWELL_JOB_H
-#define STEPWELL_JOB_H
+#pragma once
 
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
@@ -268,6 +267,7 @@ SW_MUST_USE sw_status job_save_params(const job_opts *opts, const sw_model *mode
 SW_MUST_USE sw_status job_save(const job *j, const char *path);
 /* The bytes that a refused program needs. */
 size_t job_needed_bytes(const job *j, const sw_plan_info *plan);
+size_t job_field_bytes(const sw_array *field); /* of one sample */
 /* The bytes of one more image's inputs, at least: a loader may have one slot. */
 size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with
@@ -280,6 +280,11 @@ tool_net_opts job_net_opts(const job *j);
 int64_t job_slot_rows(const job_data *data, int64_t batch);
 /* The same of the data that the job is about: the batch that runs. */
 int64_t job_batch(const job *j);
+/* Does the net learn classes, so that there is an accuracy? */
+static inline bool job_has_classes(const job *j)
+{
+    return j->net.task == TOOL_CLASSIFY;
+}
 /* Arguments of one program's run. */
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
 /* Destroys exec, model and budget; the data stay. */
@@ -319,5 +324,3 @@ const char *tool_schedule_help(void);
 unsigned tool_schedule_takes(const char *name);
 /* "step or exponential": the schedules that take it. */
 const char *tool_schedule_takers(unsigned what);
-
-#endif

@@ -1,7 +1,6 @@
 /* A run over several processes: joining the others, what must be alike, the end of all, and
  * what the result says of each. `ranks` may be NULL: there is one process. */
-#ifndef STEPWELL_JOB_RANKS_H
-#define STEPWELL_JOB_RANKS_H
+#pragma once
 
 #include "profiler/record/json.h"
 #include "tools/report/file_same.h"
@@ -51,5 +50,3 @@ void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const ch
                    const job_rank *all);
 /* The same in a line after "ranks"; nothing where there is one process. */
 void job_ranks_print(const swi_ranks *ranks, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* How much memory this process may have. */
-#ifndef STEPWELL_MACHINE_H
-#define STEPWELL_MACHINE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -21,5 +20,3 @@ SW_MUST_USE sw_status machine_memory(const char *root, machine *out);
  * it uses, where files that the system would give up count as left. limit_unknown also has why
  * a use could not be read, or is not there. */
 SW_MUST_USE sw_status machine_left(const char *root, machine *out);
-
-#endif

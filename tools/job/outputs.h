@@ -1,8 +1,7 @@
 /* The files that a command writes: none may be another that it writes or reads, by whatever
  * name, whether they can be written is known before anything runs, and rows of metrics go on
  * where a checkpoint says. */
-#ifndef STEPWELL_OUTPUTS_H
-#define STEPWELL_OUTPUTS_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "tools/job/job.h"
@@ -87,5 +86,3 @@ SW_MUST_USE sw_status job_metrics_row(job_metrics *m, const job_cell *cells, int
  * must have returned before job_metrics_close. */
 SW_MUST_USE sw_status job_metrics_sync(job_metrics *m);
 SW_MUST_USE sw_status job_metrics_close(job_metrics *m);
-
-#endif

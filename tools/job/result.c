@@ -1,6 +1,7 @@
 /* Phases and totals in JSON and for people. */
 #include "profiler/record/utf8.h"
 #include "runtime/data/documents.h"
+#include "tools/job/job_ranks.h"
 #include "tools/job/result.h"
 #include <inttypes.h>
 #include <math.h>
@@ -213,7 +214,8 @@ void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *me
     }
 }
 
-bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b)
+/* Whether peaks and ends are the same in all phases. */
+static bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b)
 {
     for (int i = 0; i < SW_PHASES; i++)
         if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
@@ -226,6 +228,76 @@ void result_print_copy(const char *label, const job *j)
     const size_t bytes = job_counted_checkpoint_bytes(j);
     if (bytes > 0)
         printf("%s%s of the model, for checkpoints\n", label, result_both(bytes).text);
+}
+
+void result_bytes_add(result_bytes *to, const sw_phase_info *phase, size_t peak_bytes)
+{
+    for (int i = 0; i < SW_PHASES; i++) {
+        if (phase[i].peak_bytes > to->phase[i].peak_bytes)
+            to->phase[i].peak_bytes = phase[i].peak_bytes;
+        to->phase[i].end_bytes = phase[i].end_bytes;
+    }
+    if (peak_bytes > to->peak_bytes)
+        to->peak_bytes = peak_bytes;
+}
+
+void result_put_both(sw_json *json, const job *j, const job_program *program,
+                     const result_measured *m)
+{
+    result_put_predicted(json, j, program);
+    if (m->phase != NULL)
+        result_put_phases(json, "measured", m->phase);
+    else
+        sw_json_put_null(json, "measured");
+}
+
+void result_put_program(sw_json *json, const job *j, const job_program *p, uint64_t runs,
+                        const result_measured *m)
+{
+    sw_json_begin(json, '{');
+    SW_JSON_PUT(json, p, name, batch);
+    sw_json_put_u64(json, "runs", runs);
+    result_put_both(json, j, p, m);
+    sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
+    sw_json_put_known(json, "measured_peak_bytes", m->phase != NULL, m->peak_bytes);
+    sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+}
+
+void result_print_memory(const job *j, const result_measured *m)
+{
+    const sw_plan_info *plan = &job_main(j)->plan;
+    const bool immediate = j->opts->immediate;
+    result_print_phases(immediate ? NULL : plan->phase, m->phase);
+    char found[96] = "not measured", text[256];
+    if (m->phase != NULL && m->peak_bytes == plan->peak_bytes &&
+        (immediate || result_phases_equal(plan->phase, m->phase)))
+        snprintf(found, sizeof found, "the same measured by %s%s", m->by,
+                 immediate ? "" : ", in every phase");
+    else if (m->phase != NULL)
+        snprintf(found, sizeof found, "%s measured by %s", cli_digits(m->peak_bytes).text,
+                 m->by);
+    snprintf(text, sizeof text, "%s predicted, %s", result_both(plan->peak_bytes).text, found);
+    printf("\npeak    ");
+    cli_wrap(stdout, 8, 8, text);
+    printf("model   %s\n", result_both(plan->model_bytes).text);
+    printf("%s   %s\n", immediate ? "bump " : "arena", result_both(plan->arena_bytes).text);
+    result_print_repeats("again   ", plan);
+    printf("data    %s\n", result_both(plan->data_bytes).text);
+    result_print_copy("copy    ", j);
+    job_ranks_print(j->ranks, j->transport_bytes);
+    printf("total   %s\n", result_both(job_total_bytes(j)).text);
+    result_print_device("card    ", j->exec);
+}
+
+void result_score_add(result_score *to, double loss, int64_t right, int64_t rows,
+                      int64_t weight)
+{
+    to->loss = to->rows == 0 ? loss
+                             : (to->loss * (double)to->weight + loss * (double)weight) /
+                                   (double)(to->weight + weight);
+    to->right += right;
+    to->rows += rows;
+    to->weight += weight;
 }
 
 /* ---- witnesses --------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* How `train` and `plan` show phases and totals: to the byte in JSON, and for people. */
-#ifndef STEPWELL_RESULT_H
-#define STEPWELL_RESULT_H
+#pragma once
 
 #include "profiler/record/json.h"
 #include "tools/job/job.h"
@@ -52,8 +51,40 @@ result_text result_both(size_t bytes);
 
 /* A table of phases; either may be NULL. */
 void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *measured);
-/* Whether peaks and ends are the same in all phases. */
-bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b);
+
+/* The bytes of runs: of each phase the highest peak of all, and the live bytes at its end in
+ * the last. */
+typedef struct {
+    sw_phase_info phase[SW_PHASES];
+    size_t peak_bytes;
+} result_bytes;
+void result_bytes_add(result_bytes *to, const sw_phase_info *phase, size_t peak_bytes);
+
+/* A program, as `by` ("arena", "access") measured it; phase NULL: it never ran. */
+typedef struct {
+    const sw_phase_info *phase;
+    size_t peak_bytes;
+    const char *by;
+} result_measured;
+/* "predicted" and "measured": phases, null where there are none to say. */
+void result_put_both(sw_json *json, const job *j, const job_program *program,
+                     const result_measured *measured);
+/* The begin of the object of one program: name, batch, runs, the phases, peaks, arena_bytes. */
+void result_put_program(sw_json *json, const job *j, const job_program *program, uint64_t runs,
+                        const result_measured *measured);
+/* Of the program that speaks for the job: phases, peak, and the parts of the total. */
+void result_print_memory(const job *j, const result_measured *measured);
+
+/* Over some samples; begins as zeros. */
+typedef struct {
+    double loss;         /* mean */
+    int64_t right, rows; /* right is 0 where there are no classes */
+    int64_t weight;      /* that the mean is over: rows, or tokens that count */
+} result_score;
+/* Weighted, so that a smaller batch counts as what it is. One batch has the loss that its run
+ * said, to the bit. */
+void result_score_add(result_score *to, double loss, int64_t right, int64_t rows,
+                      int64_t weight);
 
 /* Over programs, or of one: a witness agrees when it agrees on each. */
 typedef struct {
@@ -104,5 +135,3 @@ void breakdown_put(sw_json *json, sw_exec *exec, const sw_run_args *args);
 void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured);
 /* A table of the roles in the plan of a program. */
 SW_MUST_USE sw_status breakdown_print(sw_exec *exec, const sw_run_args *args);
-
-#endif

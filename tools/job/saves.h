@@ -5,8 +5,7 @@
  * numbers (the column `decides` of the option tables, and what is known of the data), which a
  * run that goes on must have too; after an empty line how far the run is, by a table of fields.
  */
-#ifndef STEPWELL_SAVES_H
-#define STEPWELL_SAVES_H
+#pragma once
 
 #include "tools/job/job.h"
 
@@ -69,5 +68,3 @@ bool job_is_due(const job_due *due, uint64_t step);
 
 /* In so many generations of a checkpoint before all others is looked for one that is there. */
 #define JOB_GENERATIONS 16
-
-#endif

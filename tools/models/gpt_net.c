@@ -121,7 +121,8 @@ static sw_value features_of(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_va
     return sw_apply_layer_norm(ctx, net->norm, x);
 }
 
-sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
+/* ids (batch, n), n at most the context, to what the output layer reads: (batch * n, width). */
+static sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
 {
     return features_of(ctx, net, ids, (sw_value){0, 0}, (sw_value){0, 0});
 }

@@ -1,7 +1,6 @@
 /* A decoder-only transformer on the public header: what the model `gpt`, `stepwell sample` and
  * tests share. */
-#ifndef STEPWELL_GPT_NET_H
-#define STEPWELL_GPT_NET_H
+#pragma once
 
 #include "runtime/stepwell.h"
 
@@ -31,8 +30,6 @@ SW_MUST_USE sw_status gpt_shape_check(const gpt_shape *shape);
 /* Register the parameters, initialised as GPT-2: normal with deviation 0.02, divided by the
  * root of 2 * layers where a layer writes to the residual stream. */
 void gpt_net_declare(gpt_net *net, sw_model *model, const gpt_shape *shape);
-/* ids (batch, n), n at most the context, to what the output layer reads: (batch * n, width). */
-sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids);
 /* The mean cross-entropy of each id's successor in `next`, of the shape of `ids`. */
 sw_value gpt_net_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, sw_value next);
 /* The same of documents in rows: positions and first as sw_attention_with has them, I32 of the
@@ -41,5 +38,3 @@ sw_value gpt_net_documents_loss(sw_ctx *ctx, const gpt_net *net, sw_value ids, s
                                 sw_value positions, sw_value first);
 /* (batch * n, vocabulary) */
 sw_value gpt_net_logits(sw_ctx *ctx, const gpt_net *net, sw_value ids);
-
-#endif

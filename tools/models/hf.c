@@ -78,10 +78,7 @@ static sw_status accepts(const tool_net_opts *o)
 
 static hf_weights kind_of(const tool_settings *s)
 {
-    int i = 0;
-    while (s->weights != NULL && strcmp(hf_weights_words[i], s->weights) != 0)
-        i++;
-    return (hf_weights)i;
+    return (hf_weights)cli_word_at(hf_weights_words, s->weights);
 }
 
 static sw_status declare(tool_net *net, const tool_net_opts *o)

@@ -1,6 +1,5 @@
 /* Adapters of peft (LoRA): adapter_config.json and adapter_model.safetensors of a folder. */
-#ifndef SW_HF_ADAPTER_H
-#define SW_HF_ADAPTER_H
+#pragma once
 
 #include "runtime/state/model_folder.h"
 #include "tools/models/hf_config.h"
@@ -50,5 +49,3 @@ void hf_adapter_tell(const hf_adapter_shape *shape, const char *folder, const ch
 SW_MUST_USE sw_status hf_adapter_save(const hf_adapter_shape *shape, const hf_config *config,
                                       sw_model *model, const char *base, const char *hash,
                                       const char *folder);
-
-#endif

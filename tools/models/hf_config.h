@@ -1,7 +1,6 @@
 /* config.json of the families that are read: gpt2, llama, qwen2, qwen3 and mistral, as
  * transformers writes it. */
-#ifndef SW_HF_CONFIG_H
-#define SW_HF_CONFIG_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -69,5 +68,3 @@ SW_MUST_USE sw_status hf_generation_read(hf_generation *out, const char *folder,
 /* Can it be used with so many positions? SW_INVALID past a sliding window, or the table of
  * gpt2; *beyond: they are more than it was made for. */
 SW_MUST_USE sw_status hf_config_context(const hf_config *config, int64_t context, bool *beyond);
-
-#endif

@@ -1,8 +1,7 @@
 /* The network of a folder of transformers, in one file for all families: frozen weights in a
  * model of their own and adapters (LoRA) in another; or all parameters in one, to be trained.
  */
-#ifndef SW_HF_NET_H
-#define SW_HF_NET_H
+#pragma once
 
 #include "tools/models/hf_adapter.h"
 #include "tools/models/hf_tensors.h"
@@ -75,5 +74,3 @@ sw_value hf_net_features(sw_ctx *ctx, const hf_net *net, sw_value ids, sw_value 
 sw_value hf_net_loss(sw_ctx *ctx, const hf_net *net, sw_value x, sw_value labels);
 /* (rows, hidden) -> (rows, vocabulary) */
 sw_value hf_net_logits(sw_ctx *ctx, const hf_net *net, sw_value x);
-
-#endif

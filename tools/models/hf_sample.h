@@ -1,8 +1,7 @@
 /* Texts of a net of transformers, id by id: its keys and values of the ids before stay in a
  * cache, so an id costs one row. Two programs of fixed shapes: rows of the beginning, and one
  * row with its scores. */
-#ifndef SW_HF_SAMPLE_H
-#define SW_HF_SAMPLE_H
+#pragma once
 
 #include "tools/models/hf_net.h"
 #include "tools/models/models.h"
@@ -38,5 +37,3 @@ void hf_sampler_add(hf_sampler *s, int32_t id);
  * least one id was added. `stop` (NULL: never) may end it between pieces: *scores is NULL
  * then. */
 SW_MUST_USE sw_status hf_sampler_next(hf_sampler *s, bool (*stop)(void), const float **scores);
-
-#endif

@@ -1,7 +1,6 @@
 /* Folders for transformers: a model that was trained whole, or an adapter put into the weights
  * that it was trained beside. */
-#ifndef SW_HF_SAVE_H
-#define SW_HF_SAVE_H
+#pragma once
 
 #include "tools/models/hf_net.h"
 
@@ -11,5 +10,3 @@ SW_MUST_USE sw_status hf_save_model(hf_net *net, const char *to);
 /* Write the files of net->folder to `to`, where each weight W with an adapter is
  * W + scale B A, summed in float32 and rounded to its type in the file. */
 SW_MUST_USE sw_status hf_merge(hf_net *net, const char *to);
-
-#endif

@@ -10,15 +10,10 @@ typedef struct {
     int layer;
 } taking;
 
-static const char *prefix_of(const hf_config *c)
-{
-    return c->family == HF_GPT2 ? "transformer." : "model.";
-}
-
 /* The name as the folder has it: with the prefix, which the head never has, or without. */
 static const char *named(const taking *t, const char *part, char *to, size_t bytes)
 {
-    snprintf(to, bytes, "%s%s", prefix_of(t->c), part);
+    snprintf(to, bytes, "%s%s", t->c->family == HF_GPT2 ? "transformer." : "model.", part);
     return t->folder == NULL || swi_folder_tensor_of(t->folder, to) != NULL ||
                    swi_folder_tensor_of(t->folder, part) == NULL
                ? to

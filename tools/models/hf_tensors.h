@@ -1,6 +1,5 @@
 /* The tensors that a model of a config.json has in its folder, by the names of transformers. */
-#ifndef SW_HF_TENSORS_H
-#define SW_HF_TENSORS_H
+#pragma once
 
 #include "runtime/state/model_folder.h"
 #include "tools/models/hf_config.h"
@@ -30,5 +29,3 @@ typedef sw_status hf_tensor_fn(void *context, const hf_tensor *tensor);
  * table. */
 SW_MUST_USE sw_status hf_tensors_take(const hf_config *config, swi_folder *folder,
                                       hf_tensor_fn *each, void *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* The models that `stepwell` trains by name, on top of the public header. Each has a file here
  * and one line in the table of settings.c; `train`, `plan` and `bench` ask the table and know
  * none of them. */
-#ifndef STEPWELL_MODELS_H
-#define STEPWELL_MODELS_H
+#pragma once
 
 #include "tools/cli/cli.h"
 #include "tools/models/gpt_net.h"
@@ -260,5 +259,3 @@ void tool_chain_drop(tool_net *net, const tool_net_opts *opts);
 void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);
 sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain,
                           sw_value x);
-
-#endif

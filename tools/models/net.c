@@ -290,12 +290,11 @@ sw_status tool_net_create(tool_net *net, const tool_net_opts *opts)
     SW_TRY(sw_model_create(&fresh.model, opts->model->name));
     fresh.models[0] = fresh.model;
     const sw_status status = declare(&fresh, opts);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *net = fresh;
+    else
         tool_net_destroy(&fresh);
-        return status;
-    }
-    *net = fresh;
-    return SW_OK;
+    return status;
 }
 
 void tool_net_destroy(tool_net *net)

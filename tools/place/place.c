@@ -32,23 +32,20 @@ sw_status place_solve(place_csv *csv, const place_request *request, place_answer
     const uint64_t solved = cli_clock_ns();
     a->timed_out = atomic_load(&w.timed_out);
     a->interrupted = cli_interrupted(); /* though it may be done: no one waits any more */
-    {
-        const sw_placement_result *r = &a->result;
-        SW_TRY(place_check(csv, &a->checked));
-        if (r->height != a->checked.height || r->lower_bound != a->checked.lower_bound)
-            SW_FAIL(SW_INVALID, "height %zu and lower bound %zu, and they are %llu and %llu",
-                    r->height, r->lower_bound, (unsigned long long)a->checked.height,
-                    (unsigned long long)a->checked.lower_bound);
-        if (r->proved > r->height)
-            SW_FAIL(SW_INVALID, "nothing below %zu proved, and this is as low as %zu",
-                    r->proved, r->height);
-        if (r->end != sw_placement_end_of(r, request->capacity))
-            SW_FAIL(SW_INVALID, "height %zu and %zu proved, and it ended otherwise", r->height,
-                    r->proved);
-    }
+    const sw_placement_result *r = &a->result;
+    SW_TRY(place_check(csv, &a->checked));
+    if (r->height != a->checked.height || r->lower_bound != a->checked.lower_bound)
+        SW_FAIL(SW_INVALID, "height %zu and lower bound %zu, and they are %llu and %llu",
+                r->height, r->lower_bound, (unsigned long long)a->checked.height,
+                (unsigned long long)a->checked.lower_bound);
+    if (r->proved > r->height)
+        SW_FAIL(SW_INVALID, "nothing below %zu proved, and this is as low as %zu", r->proved,
+                r->height);
+    if (r->end != sw_placement_end_of(r, request->capacity))
+        SW_FAIL(SW_INVALID, "height %zu and %zu proved, and it ended otherwise", r->height,
+                r->proved);
     a->solve_ns = solved - start;
     a->check_ns = cli_clock_ns() - solved;
-    const sw_placement_result *r = &a->result;
     a->holds = r->end == SW_PLACEMENT_OPTIMAL || r->end == SW_PLACEMENT_FITS;
     a->optimal = r->height == r->proved;
     return SW_OK;

@@ -1,6 +1,5 @@
 /* Shared by `stepwell place` and `stepwell bench place`: one solve, timed and checked. */
-#ifndef STEPWELL_PLACE_H
-#define STEPWELL_PLACE_H
+#pragma once
 
 #include "tools/cli/cli.h"
 #include "tools/place/place_csv.h"
@@ -35,5 +34,3 @@ double place_gap_percent(const place_answer *answer);
 
 /* The status to leave with: CLI_DONE, CLI_NO_FIT or CLI_INTERRUPTED. */
 int place_status(const place_answer *answer);
-
-#endif

@@ -2,7 +2,6 @@
  * copied but numbers. */
 #include "alloc/base/mem.h"
 #include "alloc/base/message.h"
-#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "tools/place/place_csv.h"
 #include <stdarg.h>
@@ -338,22 +337,19 @@ static sw_status read_text(place_csv *csv, sw_file *file)
 static sw_status read_body(reader *r)
 {
     place_csv *csv = r->csv;
-    {
-        void *block;
-        /* with the header: one more than rows */
-        const char *p = csv->text, *end = p + csv->text_bytes;
-        size_t n = 0;
-        for (; p < end; n++)
-            p = (const char *)memchr(p, '\n', (size_t)(end - p) + 1) + 1;
-        csv->capacity = n;
-        if (csv->capacity > INT32_MAX)
-            SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->capacity);
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->capacity * sizeof *csv->items));
-        csv->items = block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times));
-        csv->times = block;
-    }
     void *block;
+    /* with the header: one more than rows */
+    const char *p = csv->text, *end = p + csv->text_bytes;
+    size_t n = 0;
+    for (; p < end; n++)
+        p = (const char *)memchr(p, '\n', (size_t)(end - p) + 1) + 1;
+    csv->capacity = n;
+    if (csv->capacity > INT32_MAX)
+        SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->capacity);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->capacity * sizeof *csv->items));
+    csv->items = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times));
+    csv->times = block;
     for (r->n_ids = 16; r->n_ids < csv->capacity + csv->capacity / 2; r->n_ids *= 2) {
     }
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, r->n_ids * sizeof *r->ids));

@@ -1,8 +1,7 @@
 /* Placement problems as text: id,lower,upper,size[,alignment], half-open lifetimes, the columns
  * in any order. The whole file stays in memory as it is; the solver gets dense times, the
  * checker the file's own. */
-#ifndef STEPWELL_PLACE_CSV_H
-#define STEPWELL_PLACE_CSV_H
+#pragma once
 
 #include "alloc/placement/placement.h"
 
@@ -54,5 +53,3 @@ SW_MUST_USE sw_status place_check(const place_csv *csv, place_checked *out);
 /* Let order[0..n) be the numbers 0..n-1 by rising key, equal keys by number. `scratch` has n
  * entries and comes back with anything; order and scratch may not overlap. n < 2^32. */
 void place_sort(uint32_t *order, uint32_t *scratch, const uint64_t *key, size_t n);
-
-#endif

@@ -99,10 +99,8 @@ static const char *of_backprop(const plan_opts *o)
 /* "f32,bf16"; what stays in the job is what takes the other options. */
 static int read_precisions(plan_opts *o)
 {
-    static const char *const words[] = {"f32", "bf16", "f32,bf16", "bf16,f32"};
-    int i = 0;
-    while (i < 4 && o->job.precision != NULL && strcmp(o->job.precision, words[i]) != 0)
-        i++;
+    static const char *const words[] = {"f32", "bf16", "f32,bf16", "bf16,f32", NULL};
+    const int i = cli_word_at(words, o->job.precision);
     if (i == 4)
         return cli_error(CLI_USAGE, "--precision must be f32, bf16, or f32,bf16 (got '%s')",
                          o->job.precision);
@@ -280,7 +278,8 @@ static void put_ranks(sw_json *out, const plan_opts *o, const row *r)
                     (uint64_t)(o->ranks - 1) * r->run.model_bytes);
 }
 
-int plan_methods(const plan_opts *o, job *j)
+/* A row for each method, on standard output. The exit status. */
+static int plan_methods(const plan_opts *o, job *j)
 {
     row rows[METHODS] = {{.fits = false}};
     int status = CLI_GO, fit = 0;
@@ -713,19 +712,18 @@ int tool_plan(int argc, char **argv)
         {"--overhead", "PERCENT", CLI_WORD, &o.overhead, NULL,
          "with --fit: the largest whose plan within that size takes at most so much more time, "
          "as 10%; ops run again as under --memory-budget",
-         0, 0, NULL, .with = "--fit"},
+         .with = "--fit"},
         {"--curve", NULL, CLI_FLAG, &o.curve, NULL,
          "with --fit: at most 12 sizes up to the largest that fits at all, with the predicted "
          "time of a sample (with --over context, of an id); with --svg as a picture",
-         0, 0, NULL, .with = "--fit"},
+         .with = "--fit"},
         {"--over", "WORD", CLI_WORD, &o.over_word, "batch",
          "what --fit varies: batch, context, layers, width, or lora (its rank), where --model "
          "has that option",
          0, 0, plan_over_words, .with = "--fit"},
         {"--method", "LIST", CLI_WORD, &o.methods, NULL,
          "backprop, mezo or es, or several with commas: what each takes, side by side (default "
-         "backprop)",
-         0, 0, NULL},
+         "backprop)"},
         {"--population", "N", CLI_COUNT, &o.population, NULL,
          "with --method es: evaluations of a generation (default as many as a batch has)", 2,
          (int64_t)1 << 32, NULL},
@@ -739,21 +737,17 @@ int tool_plan(int argc, char **argv)
          "a step is N batches of --batch / N samples, as in train (default: one for each rank)",
          1, SWI_SHARDS_MOST, NULL},
         {"--summary", NULL, CLI_FLAG, &o.summary, NULL,
-         "of one batch: the layers, with output, parameters, saved bytes and operations", 0, 0,
-         NULL},
+         "of one batch: the layers, with output, parameters, saved bytes and operations"},
         {"--sample", NULL, CLI_FLAG, &o.sample, NULL,
-         "with --model hf:DIR: what stepwell sample takes, not a training job", 0, 0, NULL,
+         "with --model hf:DIR: what stepwell sample takes, not a training job",
          .with = "--model hf:"},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
-         "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
+         "draw the training step's arena: time to the right, addresses upward"},
         {"--explain-peak", NULL, CLI_FLAG, &o.explain, NULL,
          "of one batch: the tensors that live at the peak, and the options that make it less, "
-         "each planned",
-         0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the program of a full batch", 0, 0,
-         NULL},
+         "each planned"},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output"},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the program of a full batch"},
     };
     memcpy(table + n, own, sizeof own);
     n += (int)(sizeof own / sizeof *own);

@@ -1,6 +1,5 @@
 /* Shared by the files of `stepwell plan`. */
-#ifndef STEPWELL_PLAN_H
-#define STEPWELL_PLAN_H
+#pragma once
 
 #include "tools/plan/plan_search.h"
 #include "tools/job/result.h"
@@ -57,6 +56,11 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out);
 void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
 void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
 
+/* A job of these options beside another, whose data it has; nothing of it is made. */
+job plan_beside(const job *from, const job_opts *opts, int64_t batch);
+/* job_plan under the budget of the options: *fits, or how much it needs stands in the plan. */
+SW_MUST_USE sw_status plan_program(job *j, job_which which, bool *fits);
+
 /* One value of what is varied, planned under a budget. */
 typedef struct {
     int64_t value;
@@ -107,8 +111,6 @@ void plan_trade_print(const plan_trade *trade);
  * where a search is quick. */
 int plan_trade_open(job *j);
 
-/* A row for each method, on standard output. The exit status. */
-int plan_methods(const plan_opts *opts, job *j);
 /* With es: what batches are multiples of; the strategy whose runs have such a batch, in
  * pairs. */
 int64_t plan_es_unit(const plan_opts *opts);
@@ -129,5 +131,3 @@ int plan_peak_tell(const plan_opts *opts, job *j, sw_json *json);
  * or an exit status. */
 int plan_svg_write(job *j, const char *path);
 int plan_svg_curve(const plan_trade *trade, const char *path);
-
-#endif

@@ -28,7 +28,6 @@
  *
  * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes of
  * one image): the search begins there. */
-#include "runtime/ops/ops.h"
 #include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include <string.h>
@@ -111,20 +110,33 @@ static sw_status total_of(void *context, int64_t batch, size_t *out)
 
 /* ---- under a budget ---------------------------------------------------------------------- */
 
+job plan_beside(const job *from, const job_opts *opts, int64_t batch)
+{
+    return (job)SW_INIT(.opts = opts, .batch = batch, .keep_programs = JOB_PROGRAMS,
+                        .train = from->train, .test = from->test, .normal = from->normal,
+                        .machine = from->machine);
+}
+
+sw_status plan_program(job *j, job_which which, bool *fits)
+{
+    const size_t budget = j->opts->budget_bytes;
+    const sw_status status = job_plan(j, which);
+    *fits = status == SW_OK;
+    return status == SW_NOMEM && budget > 0 &&
+                   job_needed_bytes(j, &j->program[which].plan) > budget
+               ? SW_OK
+               : status; /* the memory for planning, say */
+}
+
 /* All programs of the job under the budget of `look`; *fits is false where one is refused. */
 static sw_status plan_under(job *look, bool *fits)
 {
     SW_TRY(job_make(look));
     job_set_batch(look, look->batch);
     *fits = true;
-    for (int i = 0; i < JOB_PROGRAMS && *fits; i++) {
-        const job_program *p = &look->program[i];
-        const sw_status status = p->batch > 0 ? job_plan(look, (job_which)i) : SW_OK;
-        *fits = status == SW_OK;
-        if (status != SW_OK && (status != SW_NOMEM ||
-                                job_needed_bytes(look, &p->plan) <= look->opts->budget_bytes))
-            return status; /* the memory for planning, say */
-    }
+    for (int i = 0; i < JOB_PROGRAMS && *fits; i++)
+        if (look->program[i].batch > 0)
+            SW_TRY(plan_program(look, (job_which)i, fits));
     return SW_OK;
 }
 
@@ -143,9 +155,7 @@ static sw_status look_under_budget(const task *t, plan_fit *fit)
         bool fits;
         if (batch <= found || batch > JOB_BATCH_MAX)
             continue;
-        job look =
-            SW_INIT(.opts = &opts, .batch = batch, .train = t->job->train, .test = t->job->test,
-                    .normal = t->job->normal, .keep_programs = JOB_PROGRAMS);
+        job look = plan_beside(t->job, &opts, batch);
         look.train.n = batch > t->images ? batch : t->images;
         const sw_status status = plan_under(&look, &fits);
         if (status == SW_OK && fits) {

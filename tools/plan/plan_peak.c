@@ -266,9 +266,7 @@ static double time_of(const job *j)
 static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64_t batch,
                            bool *fits, size_t *needs, const job_program **most)
 {
-    *look =
-        (job)SW_INIT(.opts = opts, .batch = batch, .train = p->job->train, .test = p->job->test,
-                     .normal = p->job->normal, .keep_programs = JOB_PROGRAMS);
+    *look = plan_beside(p->job, opts, batch);
     *needs = 0;
     sw_status status = job_make(look);
     const bool there = status == SW_OK;
@@ -280,14 +278,12 @@ static sw_status plan_with(const peak *p, job *look, const job_opts *opts, int64
         job_set_batch(look, batch);
     for (int i = 0; i < JOB_PROGRAMS && status == SW_OK; i++) {
         const job_program *program = &look->program[i];
-        status = program->batch > 0 ? job_plan(look, (job_which)i) : SW_OK;
-        *fits &= status == SW_OK;
-        const size_t bytes = job_needed_bytes(look, &program->plan);
-        if (status != SW_NOMEM || opts->budget_bytes == 0 || bytes <= opts->budget_bytes)
-            continue; /* with NOMEM it is the memory for planning */
-        status = SW_OK;
-        if (bytes > *needs) {
-            *needs = bytes;
+        bool within = true;
+        if (program->batch > 0)
+            status = plan_program(look, (job_which)i, &within);
+        *fits &= within;
+        if (!within && status == SW_OK && job_needed_bytes(look, &program->plan) > *needs) {
+            *needs = job_needed_bytes(look, &program->plan);
             *most = program;
         }
     }

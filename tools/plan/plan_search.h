@@ -4,8 +4,7 @@
  * placed better than another. A bound below them does grow. So a bisection looks at the bound:
  * where it is above the size, this batch and all larger ones are excluded at once. From there
  * down the batches are tried one by one, and the first that fits is the largest of all. */
-#ifndef STEPWELL_PLAN_SEARCH_H
-#define STEPWELL_PLAN_SEARCH_H
+#pragma once
 
 #include "alloc/base/base.h"
 
@@ -39,5 +38,3 @@ typedef struct {
 /* Batches are excluded structure by structure, from the largest down. A bound that fell between
  * two batches of one structure proves nothing: those below are tried one by one then. */
 SW_MUST_USE sw_status plan_search_run(const plan_search *search, plan_found *out);
-
-#endif

@@ -62,9 +62,7 @@ static int read_overhead(plan_opts *o)
 
 int plan_trade_check(plan_opts *o)
 {
-    int i = 0;
-    while (o->over_word != NULL && strcmp(o->over_word, plan_over_words[i]) != 0)
-        i++;
+    const int i = cli_word_at(plan_over_words, o->over_word);
     o->over = (plan_over)i;
     CLI_TRY(read_overhead(o));
     if (o->fit_bytes == 0 || !plan_trades(o))
@@ -194,17 +192,6 @@ static int make(plan_trade *t, int slot, bool *refused)
     return status == SW_OK || *refused ? CLI_GO : cli_library_error(status, false);
 }
 
-/* A program under the budget: *fits, or what it needs. */
-static sw_status plan_program(job *j, job_which which, bool *fits)
-{
-    const sw_status status = job_plan(j, which);
-    *fits = status == SW_OK;
-    return status == SW_NOMEM &&
-                   job_needed_bytes(j, &j->program[which].plan) > j->opts->budget_bytes
-               ? SW_OK
-               : status; /* the memory for planning, say */
-}
-
 static int look(plan_trade *t, int64_t units)
 {
     const int slot = 1 - t->at;
@@ -222,9 +209,7 @@ static int look(plan_trade *t, int64_t units)
         o->batch = (cli_list){{value}, 1};
     else if (tool_settings_option(o->kind, &o->settings, overs[t->over].setting, &option))
         *(int64_t *)option.to = value;
-    *j = (job)SW_INIT(.opts = o, .batch = o->batch.at[0], .keep_programs = JOB_PROGRAMS,
-                      .train = t->from->train, .test = t->from->test, .normal = t->from->normal,
-                      .machine = t->from->machine);
+    *j = plan_beside(t->from, o, o->batch.at[0]);
     CLI_TRY(make(t, slot, &p.refused));
     t->planned++;
     if (p.refused) {

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int pop_word(const char *const *words, const char *word);
 static int pop_parse(pop *p, int argc, char **argv);
 
 /* ---- pop hypers -------------------------------------------------------------------------- */
@@ -264,8 +263,8 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
         .donors = o->donors > 0.0 ? o->donors : 0.0,
         .resample_probability = o->resample > 0.0 ? o->resample : -1.0,
         .factors = {o->factor[0], o->factor[1]}, .synch = o->synch,
-        .exploit = (sw_exploit)pop_word(pop_exploit_words, o->exploit),
-        .explore = (sw_explore)pop_word(pop_explore_words, o->explore),
+        .exploit = (sw_exploit)cli_word_at(pop_exploit_words, o->exploit),
+        .explore = (sw_explore)cli_word_at(pop_explore_words, o->explore),
         .stop_time = p->steps_to_do, .stop_score = isnan(o->stop_score) ? 0.0 : o->stop_score,
         .has_stop_score = !isnan(o->stop_score), .custom = pop_explored,
         .user = (pop *)(uintptr_t)p, .without = without);
@@ -341,8 +340,7 @@ static sw_status room(pop *p)
     SW_TRY(sw_heap_alloc(&p->order, SW_HEAP_RECORDS, n * sizeof *p->order));
     SW_TRY(sw_heap_alloc(&p->values, SW_HEAP_RECORDS, n * sizeof *p->values));
     SW_TRY(sw_heap_alloc(&p->sizes, SW_HEAP_RECORDS, n * sizeof *p->sizes));
-    SW_TRY(sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended));
-    return SW_OK;
+    return sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended);
 }
 
 /* CLI_GO or the exit status. */
@@ -589,14 +587,6 @@ static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
     "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current steps; with "
     "--checkpoint, --resume continues from there.";
-
-static int pop_word(const char *const *words, const char *word)
-{
-    int i = 0;
-    while (words[i] != NULL && strcmp(words[i], word) != 0)
-        i++;
-    return i;
-}
 
 /* Numbers, and options of a job that a population has no use for. */
 static int check(pop_opts *o)

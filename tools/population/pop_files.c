@@ -115,9 +115,8 @@ sw_status pop_history_open(pop *p)
     const pop_opts *o = &p->opts;
     if (o->replay != NULL || (o->plot == NULL && o->job.checkpoint == NULL))
         return SW_OK;
-    SW_TRY(
-        sw_heap_alloc(&p->history, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history));
-    return SW_OK;
+    return sw_heap_alloc(&p->history, SW_HEAP_RECORDS,
+                         (size_t)p->n_members * sizeof *p->history);
 }
 
 void pop_history_clear(pop *p)
@@ -162,7 +161,6 @@ sw_status pop_history_turn(pop *p, int member)
     pop_history *h = &p->history[member];
     /* Row i is of turn i x apart; after those stands the last turn, until the next one
      * comes. */
-    double **out = &row;
     if (h->apart == 0)
         h->apart = 1;
     if (h->n > 0 && (h->turns - 1) % h->apart != 0)
@@ -177,8 +175,7 @@ sw_status pop_history_turn(pop *p, int member)
             memmove(h->rows + h->n * width, h->rows + i * width, width * sizeof *h->rows);
     }
     SW_TRY(reserve(p, h, h->n + 1));
-    *out = h->rows + h->n * pop_history_width(p);
-
+    row = h->rows + h->n * pop_history_width(p);
     row[POP_ROW_STEP] = (double)m->steps;
     row[POP_ROW_SCORE] = scored ? m->score.score : (double)NAN;
     row[POP_ROW_DONOR] = -1.0;

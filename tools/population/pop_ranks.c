@@ -4,7 +4,6 @@
  * decide alike. Member k is with rank k mod N, which alone has its state, trains and scores it;
  * all know its shape and its score. Rank 0 has the files. */
 #include "alloc/base/mem.h"
-#include "alloc/base/size.h"
 #include "runtime/base/checksum.h"
 #include "tools/population/population.h"
 #include "tools/report/file_same.h"

@@ -252,17 +252,14 @@ sw_status pop_profile_turn(pop *p)
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(write_member(p, k));
     sw_members_memory used = SW_OPTS(sw_members_memory);
-    sw_prof_turn x = {.turn = p->turn, .members = (uint32_t)p->n_members};
+    SW_TRY(sw_members_used(p->shapes[p->members[0].shape]->group, &used));
+    sw_prof_turn x = SW_INIT(.turn = p->turn, .members = (uint32_t)p->n_members,
+                             .lanes = (uint32_t)used.lanes, .step_bytes = used.step_bytes,
+                             .batch_bytes = used.batch_bytes, .range_bytes = used.range_bytes,
+                             .live_bytes = used.live_bytes, .predicted_bytes = pop_predicted(p),
+                             .outside_bytes = p->memory.paused);
     for (int j = 0; j < p->n_members; j++)
         x.step = p->members[j].steps > x.step ? p->members[j].steps : x.step;
-    SW_TRY(sw_members_used(p->shapes[p->members[0].shape]->group, &used));
-    x.lanes = (uint32_t)used.lanes;
-    x.step_bytes = used.step_bytes;
-    x.batch_bytes = used.batch_bytes;
-    x.range_bytes = used.range_bytes;
-    x.live_bytes = used.live_bytes;
-    x.predicted_bytes = pop_predicted(p);
-    x.outside_bytes = p->memory.paused;
     sw_prof_turn_record(p->profile, &x);
     return SW_OK;
 }

@@ -2,8 +2,7 @@
  * to train. On top of the library's members, feeds, packing and decisions; here is what a
  * command adds: which hyper-parameter is what, shapes by batch and width, who lies in the
  * budget, files. */
-#ifndef STEPWELL_POPULATION_H
-#define STEPWELL_POPULATION_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
@@ -348,5 +347,3 @@ int pop_say_proof(const pop *p);
 
 /* --replay, and what --without was worth. */
 int pop_replay(pop *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether two names are one file, so that nothing is written over what is read. */
-#ifndef STEPWELL_FILE_SAME_H
-#define STEPWELL_FILE_SAME_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 /* Whether both name one file, there already or not, by whatever links; false when one is NULL,
  * or a device, which has nothing that could be lost. */
 bool file_same(const char *a, const char *b);
-
-#endif

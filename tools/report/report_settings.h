@@ -1,7 +1,6 @@
 /* The options of `stepwell report`, and the reports that stand in files of their own. Each
  * gives the exit status. */
-#ifndef STEPWELL_REPORT_SETTINGS_H
-#define STEPWELL_REPORT_SETTINGS_H
+#pragma once
 
 #include "profiler/inspect/report/report.h"
 
@@ -78,5 +77,3 @@ const char *report_read_number(const char *text, uint64_t *out);
 /* Who has read `file` leaves with `code`, or with CLI_DAMAGED and the line that is damaged on
  * standard error. */
 int report_end(const profile_reading *file, int code);
-
-#endif

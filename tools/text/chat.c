@@ -84,8 +84,7 @@ struct chat {
     token_ids ids, labels;
 };
 
-/* ---- texts --------------------------------------------------------------------------------
- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 static sw_status make_room(buffer *b, size_t n)
 {
@@ -151,8 +150,7 @@ static sw_status next_item(sw_json_in *in, uint32_t *n, bool *there)
     return SW_OK;
 }
 
-/* ---- the folder ---------------------------------------------------------------------------
- */
+/* ---- the folder -------------------------------------------------------------------------- */
 
 /* A token of tokenizer_config.json: a text, an object with its `content`, or null. */
 static sw_status read_content(sw_json_in *in, const char *name, void *context)
@@ -334,8 +332,7 @@ int32_t chat_end(const chat *c)
     return tokenizer_added(c->t, kind == LLAMA32 ? "<|eot_id|>" : "<|im_end|>", 10);
 }
 
-/* ---- reading a line -----------------------------------------------------------------------
- */
+/* ---- reading a line ---------------------------------------------------------------------- */
 
 static sw_status begin_line(chat *c)
 {
@@ -518,8 +515,7 @@ static sw_status read_line(sw_json_in *in, const char *key, void *context)
     return SW_OK;
 }
 
-/* ---- rendering ----------------------------------------------------------------------------
- */
+/* ---- rendering --------------------------------------------------------------------------- */
 
 /* A part that counts begins here, or ends: in turn. */
 static sw_status mark(chat *c)
@@ -746,8 +742,7 @@ static sw_status render(chat *c, const sw_json_in *in)
     return render_messages(c);
 }
 
-/* ---- ids and labels -----------------------------------------------------------------------
- */
+/* ---- ids and labels ---------------------------------------------------------------------- */
 
 /* Templates have their special tokens in the text; others get those of the tokenizer. */
 static sw_status make_ids(chat *c)

@@ -1,8 +1,7 @@
 /* Conversations to ids and labels, as the chat template of a Hugging Face folder renders them.
  * There is no Jinja here: each template is a rendering of its own, chosen by a checksum of the
  * folder's text. */
-#ifndef SW_CHAT_H
-#define SW_CHAT_H
+#pragma once
 
 #include "runtime/data/documents.h"
 #include "tools/text/tokenizer.h"
@@ -47,5 +46,3 @@ typedef sw_status chat_each(void *context, const int32_t *ids, const int32_t *la
  * ends where `each` does not return SW_OK, with that. */
 SW_MUST_USE sw_status chat_read(chat *c, const char *path, size_t unpack_bytes, chat_each *each,
                                 void *context);
-
-#endif

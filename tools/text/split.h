@@ -1,6 +1,5 @@
 /* Patterns that cut a text into words, by PCRE2 with Unicode's properties. */
-#ifndef SW_SPLIT_H
-#define SW_SPLIT_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -17,5 +16,3 @@ void splitter_free(splitter *s); /* NULL is fine */
  * is none. SW_UNSUPPORTED where the pattern takes too long. */
 SW_MUST_USE sw_status splitter_next(const splitter *s, const char *text, size_t bytes,
                                     size_t from, size_t *begin, size_t *end);
-
-#endif

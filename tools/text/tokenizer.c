@@ -48,8 +48,7 @@ void token_text_free(token_text *text)
     *text = (token_text){.at = NULL};
 }
 
-/* ---- normal form --------------------------------------------------------------------------
- */
+/* ---- normal form ------------------------------------------------------------------------- */
 
 sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes, const char **out,
                               size_t *out_bytes)
@@ -89,8 +88,7 @@ sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes, cons
     return SW_OK;
 }
 
-/* ---- the ids of a word --------------------------------------------------------------------
- */
+/* ---- the ids of a word ------------------------------------------------------------------- */
 
 typedef struct {
     tokenizer *t;
@@ -216,8 +214,7 @@ static sw_status put_word(encoding *e, const char *word, size_t bytes, size_t ex
     return SW_OK;
 }
 
-/* ---- words of a text ----------------------------------------------------------------------
- */
+/* ---- words of a text --------------------------------------------------------------------- */
 
 /* Pattern by pattern: each cuts the pieces of the one before it. A piece between two matches is
  * one too. Calls itself once for each pattern. */
@@ -456,8 +453,7 @@ sw_status tokenizer_encode(tokenizer *t, token_ids *ids, const char *text, size_
     return status;
 }
 
-/* ---- the text of ids ----------------------------------------------------------------------
- */
+/* ---- the text of ids --------------------------------------------------------------------- */
 
 /* Room for the characters that `bytes` may become, and a zero. */
 static sw_status make_room(token_text *out, size_t bytes)

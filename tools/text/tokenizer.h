@@ -4,8 +4,7 @@
  * A tokenizer has scratch for its longest word: one thread uses it at a time. It takes some 20
  * MiB for 150,000 tokens, 40 bytes for each byte of the longest word, and where NFC changes a
  * text 9 for each byte of it. */
-#ifndef SW_TOKENIZER_H
-#define SW_TOKENIZER_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -67,5 +66,3 @@ SW_MUST_USE sw_status tokenizer_decode(const tokenizer *t, token_text *out, cons
                                        size_t n, bool special);
 /* No more ids come: a character that has not ended is U+FFFD. */
 SW_MUST_USE sw_status tokenizer_decode_end(token_text *out);
-
-#endif

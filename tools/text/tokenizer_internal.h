@@ -1,6 +1,5 @@
 /* The parts of a tokenizer, for its reader and its two directions. */
-#ifndef SW_TOKENIZER_INTERNAL_H
-#define SW_TOKENIZER_INTERNAL_H
+#pragma once
 
 #include "alloc/base/map.h"
 #include "tools/text/split.h"
@@ -80,5 +79,3 @@ size_t text_back(const char *text, size_t at);
 /* NFC: *out is `text` itself where nothing changes, else scratch of t. */
 SW_MUST_USE sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes,
                                           const char **out, size_t *out_bytes);
-
-#endif

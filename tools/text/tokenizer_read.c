@@ -18,8 +18,7 @@
 #define GPT2_PATTERN                                                                           \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* ---- where values lie ---------------------------------------------------------------------
- */
+/* ---- where values lie -------------------------------------------------------------------- */
 
 typedef struct {
     const char *text, *path;
@@ -124,8 +123,7 @@ static sw_status each_part(reader *r, size_t at, const char *what, const char *l
     return SW_OK;
 }
 
-/* ---- the vocabulary -----------------------------------------------------------------------
- */
+/* ---- the vocabulary ---------------------------------------------------------------------- */
 
 /* Characters of Latin-1 that can be seen stay; the other bytes are U+0100 to U+0143 in their
  * order. */
@@ -216,8 +214,7 @@ static sw_status take_token(sw_json_in *in, const char *key, void *context)
     return SW_OK;
 }
 
-/* ---- merges -------------------------------------------------------------------------------
- */
+/* ---- merges ------------------------------------------------------------------------------ */
 
 typedef struct {
     sw_json_text is; /* first: grow_piece goes back from it */
@@ -313,8 +310,7 @@ static sw_status take_merges(reader *r, size_t at, piece pieces[2])
     return SW_OK;
 }
 
-/* ---- the model ----------------------------------------------------------------------------
- */
+/* ---- the model --------------------------------------------------------------------------- */
 
 static sw_status take_model(reader *r, size_t at, size_t added_bytes)
 {
@@ -391,8 +387,7 @@ static sw_status take_model(reader *r, size_t at, size_t added_bytes)
     return status;
 }
 
-/* ---- added tokens -------------------------------------------------------------------------
- */
+/* ---- added tokens ------------------------------------------------------------------------ */
 
 static int by_text(const void *a, const void *b)
 {
@@ -488,8 +483,7 @@ static sw_status take_all_added(reader *r, size_t at)
     return SW_OK;
 }
 
-/* ---- what is before and after the model ---------------------------------------------------
- */
+/* ---- what is before and after the model -------------------------------------------------- */
 
 static sw_status take_normalizer(reader *r, size_t at, const char *type)
 {
@@ -662,8 +656,7 @@ static sw_status take_post_processor(reader *r, size_t at, const char *type)
     return take_template(r, s.at[0], s.at[1]);
 }
 
-/* ---- the file -----------------------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------------------------- */
 
 static sw_status take_all(reader *r)
 {

@@ -1,10 +1,7 @@
 /* `stepwell top` for `stepwell report --live`. */
-#ifndef STEPWELL_TOP_H
-#define STEPWELL_TOP_H
+#pragma once
 
 #include <stdbool.h>
 
 /* Watch a file as `stepwell top FILE` does; the exit status. */
 int top_file(const char *file, bool json);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by the files of `stepwell sample`. */
-#ifndef STEPWELL_SAMPLE_H
-#define STEPWELL_SAMPLE_H
+#pragma once
 
 #include "tools/job/job.h"
 
@@ -34,5 +33,3 @@ int sample_draw(sample_draws *draws, const sample_opts *opts, const float *score
 
 /* The command with --model hf:DIR; the exit status. */
 int sample_hf(sample_opts *opts);
-
-#endif

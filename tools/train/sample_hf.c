@@ -244,15 +244,12 @@ static int merge(sampler *s)
     hf_adapter_shape adapter;
     uint64_t hash;
     char is[HF_BASE_BYTES];
-    int kind = 0;
     CLI_TRY(check(o));
     /* The base has the kind that the adapter was trained beside, so that hashes agree. */
     CLI_LIBRARY(hf_adapter_open(&adapter, o->settings.adapter), true);
     hf_adapter_close(&adapter);
     const char *word = strchr(adapter.of, ' ');
-    while (hf_weights_words[kind] != NULL && word != NULL &&
-           strcmp(word + 1, hf_weights_words[kind]) != 0)
-        kind++;
+    const int kind = cli_word_at(hf_weights_words, word != NULL ? word + 1 : NULL);
     o->settings.weights = hf_weights_words[kind];
     CLI_LIBRARY(open_exec(s), false);
     CLI_LIBRARY(hf_sampler_create(&s->text, s->exec, &o->settings), true);

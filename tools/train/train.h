@@ -1,6 +1,5 @@
 /* Between the files of `stepwell train`: its options, its state, its result. */
-#ifndef STEPWELL_TRAIN_H
-#define STEPWELL_TRAIN_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/inspect/tfevents.h"
@@ -32,34 +31,20 @@ enum {
 /* Observations of one program. */
 typedef struct {
     uint64_t runs;
-    sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
-    size_t peak_bytes, bump_bytes;
+    result_bytes bytes;
+    size_t bump_bytes;       /* the most of all runs */
     sw_witness_info witness; /* size 0: none */
     share_list shares;       /* of the first run, where the result shows them */
 } train_measured;
-
-/* Over some samples. */
-typedef struct {
-    double loss;         /* mean */
-    int64_t right, rows; /* right is 0 where there are no classes */
-    int64_t weight;      /* that the mean is over: rows, or tokens that count */
-} train_score;
-
-/* The bytes of a step: of each phase the highest peak of its runs, and the live bytes at its
- * end in the last of them. */
-typedef struct {
-    sw_phase_info phase[SW_PHASES];
-    size_t peak_bytes;
-} train_bytes;
 
 /* A step whose runs have begun. */
 typedef struct {
     bool there; /* and what it came to is not told yet */
     uint64_t step, epoch, start_ns;
-    train_score score;   /* of the runs that were read */
+    result_score score;  /* of the runs that were read */
     int64_t rows, taken; /* of all its micro-batches; of those that began */
     job_which which;     /* the last program that ran */
-    train_bytes bytes;
+    result_bytes bytes;  /* of its runs */
     double rate;
     bool warm; /* no program ran for the first time */
 } train_step;
@@ -71,7 +56,7 @@ typedef struct {
     job_which which;
     uint32_t micro; /* of its step */
     int64_t rows, weight;
-    train_score *score;
+    result_score *score;
     train_step *step; /* NULL: a validation's */
 } train_flight;
 
@@ -89,7 +74,7 @@ typedef struct {
     bool best_lost; /* the best parameters are in no file */
     bool averaged;  /* the averages of the epoch are reported */
     double last_loss, epoch_loss, epoch_sum, mark;
-    train_score test, best;
+    result_score test, best;
 } train_progress;
 
 /* A line of --metrics: of a step, of a validation, or the averages over the steps of an
@@ -98,10 +83,10 @@ typedef enum { TRAIN_LINE_STEP, TRAIN_LINE_VALIDATION, TRAIN_LINE_EPOCH } train_
 typedef struct {
     train_line kind;
     uint64_t step, epoch;
-    train_score score;
-    double rate;              /* of a step; others have none */
-    uint64_t ns;              /* 0: it has no time of its own */
-    const train_bytes *bytes; /* of a step; NULL: not known */
+    result_score score;
+    double rate;               /* of a step; others have none */
+    uint64_t ns;               /* 0: it has no time of its own */
+    const result_bytes *bytes; /* of a step; NULL: not known */
 } train_row;
 
 /* Checkpoints of a run. */
@@ -160,8 +145,6 @@ typedef struct {
 /* Of the files of the options, as job_outputs_check and job_outputs_writable. */
 int train_check_files(const train_opts *opts);
 int train_check_writable(const train_opts *opts);
-/* Whether what is trained has classes, and so an accuracy. */
-bool train_has_classes(const train *t);
 /* Whether tokens of documents count, and not rows. */
 bool train_has_documents(const train *t);
 /* With --members: all of it (tools/population/pop_turn.c). The exit status. */
@@ -195,14 +178,15 @@ int train_ranks_agree(train *t);
 void train_ranks_keep(train *t, uint32_t shard, double loss, int64_t right);
 SW_MUST_USE sw_status train_ranks_step(train *t, train_step *s);
 /* Add to a validation what each rank had of its last batch; rows 0: it had none. */
-SW_MUST_USE sw_status train_ranks_validate(train *t, const train_score *own, train_score *to);
+SW_MUST_USE sw_status train_ranks_validate(train *t, const result_score *own, result_score *to);
 job_rank train_ranks_own(const train *t);
 /* Over ranks: has the run failed by too many skipped updates, which all of them skipped? */
 bool train_ranks_skipped(const train *t);
 /* Was this process, or another rank? */
 bool train_interrupted(const train *t);
 /* Scores are means over what they weigh. */
-void train_score_add(train_score *to, double loss, int64_t right, int64_t rows, int64_t weight);
+void result_score_add(result_score *to, double loss, int64_t right, int64_t rows,
+                      int64_t weight);
 
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);
@@ -241,10 +225,8 @@ void train_read_process(train *t);
 void train_free_process(train *t);
 /* Of the steps of the epoch so far: the mean of their losses, and the samples that were right;
  * rows is 0 where it is not known how many were. */
-train_score train_epoch_average(const train *t);
+result_score train_epoch_average(const train *t);
 /* "0.1234", "nan", "inf" */
 cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */
 int train_print(train *t, int status);
-
-#endif

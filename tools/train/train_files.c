@@ -97,7 +97,7 @@ sw_status train_metrics_go_on(train *t, uint64_t bytes)
 void train_metrics_row(train *t, const train_row *row)
 {
     static const char *const kinds[] = {"train", "validation", "epoch"};
-    const bool step = row->kind == TRAIN_LINE_STEP, classes = train_has_classes(t);
+    const bool step = row->kind == TRAIN_LINE_STEP, classes = job_has_classes(&t->job);
     const job_cell cells[] = {{"kind", JOB_TEXT, true, .text = kinds[row->kind]},
                               {"step", JOB_COUNT, true, .count = row->step},
                               {"epoch", JOB_COUNT, true, .count = row->epoch + 1},

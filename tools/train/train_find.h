@@ -1,7 +1,6 @@
 /* `stepwell train --find-lr`: the rate rises from step to step, and the losses say which one is
  * good. */
-#ifndef STEPWELL_TRAIN_FIND_H
-#define STEPWELL_TRAIN_FIND_H
+#pragma once
 
 #include "profiler/record/json.h"
 #include "tools/cli/cli.h"
@@ -47,5 +46,3 @@ void train_find_put(sw_json *json, const train_find *find);
 void train_find_print(const train_find *find);
 SW_MUST_USE sw_status train_find_plot(const train_find *find, const char *path,
                                       const char *title);
-
-#endif

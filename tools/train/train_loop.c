@@ -3,7 +3,6 @@
  * metrics of a run are read when the next one has begun, and a step is reported then. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/data/documents.h"
 #include "runtime/data/loader.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
@@ -43,7 +42,7 @@ void train_events_row(train *t, const train_row *row)
     sw_tfevents *e = &t->events;
     sw_tfevents_begin(e, wall_s(), row->step);
     sw_tfevents_scalar(e, tags[row->kind].loss, row->score.loss);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         sw_tfevents_scalar(e, tags[row->kind].accuracy,
                            (double)row->score.right / (double)row->score.rows);
     if (row->kind == TRAIN_LINE_STEP)
@@ -190,31 +189,14 @@ static void look_at_loss(train *t, double loss, uint64_t step)
         t->now.diverged = step;
 }
 
-/* One batch has the loss that its run said, to the bit. */
-void train_score_add(train_score *to, double loss, int64_t right, int64_t rows, int64_t weight)
-{
-    to->loss = to->rows == 0 ? loss
-                             : (to->loss * (double)to->weight + loss * (double)weight) /
-                                   (double)(to->weight + weight);
-    to->right += right;
-    to->rows += rows;
-    to->weight += weight;
-}
-
 /* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
 static sw_status read_run(train *t, int ago, const train_flight *f)
 {
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_run_past(t->job.exec, ago, &info));
+    train_measured *m = &t->measured[f->which];
     if (!info.replayed) {
-        train_measured *m = &t->measured[f->which];
-        for (int i = 0; i < SW_PHASES; i++) {
-            if (info.phase[i].peak_bytes > m->phase[i].peak_bytes)
-                m->phase[i].peak_bytes = info.phase[i].peak_bytes;
-            m->phase[i].end_bytes = info.phase[i].end_bytes;
-        }
-        if (info.peak_bytes > m->peak_bytes)
-            m->peak_bytes = info.peak_bytes;
+        result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
         if (info.bump_bytes > m->bump_bytes)
             m->bump_bytes = info.bump_bytes;
     }
@@ -223,28 +205,18 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
         t->allocations += info.allocations;
     if (f->step != NULL) {
         /* A replay on a device is as the first run was. */
-        const train_measured *m = &t->measured[f->which];
-        const sw_phase_info *phase = info.replayed ? m->phase : info.phase;
-        const size_t peak = info.replayed ? m->peak_bytes : info.peak_bytes;
-        for (int i = 0; i < SW_PHASES; i++) {
-            if (phase[i].peak_bytes > f->step->bytes.phase[i].peak_bytes)
-                f->step->bytes.phase[i].peak_bytes = phase[i].peak_bytes;
-            f->step->bytes.phase[i].end_bytes = phase[i].end_bytes;
-        }
-        if (peak > f->step->bytes.peak_bytes)
-            f->step->bytes.peak_bytes = peak;
-    }
-    if (f->step != NULL)
+        result_bytes_add(&f->step->bytes, info.replayed ? m->bytes.phase : info.phase,
+                         info.replayed ? m->bytes.peak_bytes : info.peak_bytes);
         f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
-    /* Weighted, so that a smaller batch counts as what it is. */
+    }
     double loss, accuracy = 0.0;
-    train_score *to = f->score;
+    result_score *to = f->score;
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
     const int64_t right =
         llround(accuracy * (double)f->rows); /* a share of rows: whole again */
-    train_score_add(to, loss, right, f->rows, f->weight);
+    result_score_add(to, loss, right, f->rows, f->weight);
     if (t->job.ranks != NULL && f->step != NULL)
         train_ranks_keep(t, f->micro, loss, right);
     return SW_OK;
@@ -285,7 +257,7 @@ static sw_status run_zeroth(train *t, const sw_run_args *args, const train_fligh
 /* Run one batch, the micro-th of its step, for `score`; the first of each program is its
  * warm-up and is the one that is witnessed. */
 static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
-                     train_score *score, train_step *step)
+                     result_score *score, train_step *step)
 {
     train_measured *m = &t->measured[which];
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
@@ -351,7 +323,7 @@ static void say_validation(const train *t)
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
-    const train_score average = train_epoch_average(t);
+    const result_score average = train_epoch_average(t);
     fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1,
             t->now.step, train_loss(average.loss).text);
     if (average.rows > 0)
@@ -359,7 +331,7 @@ static void say_validation(const train *t)
                 100.0 * (double)average.right / (double)average.rows);
     if (t->now.evaluated)
         fprintf(stderr, "  test loss %s", train_loss(t->now.test.loss).text);
-    if (t->now.evaluated && train_has_classes(t))
+    if (t->now.evaluated && job_has_classes(&t->job))
         fprintf(stderr, "  accuracy %.2f %%",
                 100.0 * (double)t->now.test.right / (double)t->now.test.rows);
     fputc('\n', stderr);
@@ -367,28 +339,25 @@ static void say_validation(const train *t)
 
 static sw_status validate(train *t)
 {
-    train_score score;
+    result_score score = {0}; /* of all of the test set; rows is less after an interrupt */
     const uint64_t start = cli_clock_ns();
-    /* All of the test set; rows is less where that was interrupted. */
-    train_score *out = &score;
-    *out = (train_score){0};
     SW_TRY(job_ranks_share_model(t->job.ranks, t->job.net.model, true));
     SW_TRY(sw_loader_epoch(t->test_loader, 0));
     const bool ranks = t->job.ranks != NULL;
-    while (!train_interrupted(t) && out->rows < t->job.test.n) {
+    while (!train_interrupted(t) && score.rows < t->job.test.n) {
         const sw_array *inputs;
         int n_inputs;
-        train_score own = {0}; /* of a batch, of which each rank has one */
+        result_score own = {0}; /* of a batch, of which each rank has one */
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
         if (n_inputs == 0 && !ranks)
             break;
         if (n_inputs > 0)
-            SW_TRY(
-                run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, ranks ? &own : out, NULL));
+            SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, ranks ? &own : &score,
+                       NULL));
         if (ranks)
-            SW_TRY(train_ranks_validate(t, &own, out));
+            SW_TRY(train_ranks_validate(t, &own, &score));
         if (!t->opts.quiet)
-            cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
+            cli_progress("testing  %" PRId64 "/%" PRId64, score.rows, t->job.test.n);
     }
     SW_TRY(land(t));
     if (score.rows < t->job.test.n)
@@ -514,7 +483,7 @@ static sw_status tell(train *t, train_step *s, bool timed)
     t->now.epoch_sum += s->score.loss * (double)weight;
     t->now.epoch_steps += weight;
     t->now.epoch_loss = t->now.epoch_sum / (double)t->now.epoch_steps;
-    if (train_has_classes(t)) {
+    if (job_has_classes(&t->job)) {
         t->now.epoch_right += s->score.right;
         t->now.epoch_rows += s->score.rows;
     }
@@ -585,9 +554,9 @@ static bool validation_is_due(const train *t)
            !t->now.evaluated;
 }
 
-train_score train_epoch_average(const train *t)
+result_score train_epoch_average(const train *t)
 {
-    return (train_score){
+    return (result_score){
         .loss = t->now.epoch_loss, .right = t->now.epoch_right, .rows = t->now.epoch_rows};
 }
 

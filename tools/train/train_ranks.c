@@ -137,7 +137,7 @@ sw_status train_ranks_step(train *t, train_step *s)
     memcpy(t->found, &own, sizeof own);
     swi_ranks_at(t->job.ranks, "step", s->step);
     SW_TRY(swi_ranks_gather(t->job.ranks, t->found, each, all));
-    s->score = (train_score){0};
+    s->score = (result_score){0};
     for (int k = 0; k < ranks; k++) {
         word of;
         memcpy(&of, all + (size_t)k * each, sizeof of);
@@ -152,7 +152,7 @@ sw_status train_ranks_step(train *t, train_step *s)
             memcpy(&score, all + (size_t)k * each + sizeof of + (size_t)j * sizeof score,
                    sizeof score);
             const int64_t shard = k * t->job.shards_here + j;
-            train_score_add(
+            result_score_add(
                 &s->score, score.loss, score.right, t->job.batch,
                 train_has_documents(t)
                     ? swi_loader_counted(t->train_loader, t->now.batches_taken + shard, 1)
@@ -162,18 +162,18 @@ sw_status train_ranks_step(train *t, train_step *s)
     return SW_OK;
 }
 
-sw_status train_ranks_validate(train *t, const train_score *own, train_score *to)
+sw_status train_ranks_validate(train *t, const result_score *own, result_score *to)
 {
     struct {
-        train_score score;
+        result_score score;
         uint64_t interrupted;
     } mine = {*own, cli_interrupted()}, of[SWI_RANKS_MOST];
     SW_TRY(swi_ranks_gather(t->job.ranks, &mine, sizeof mine, of));
     for (int k = 0; k < swi_ranks_size(t->job.ranks); k++) {
         t->interrupted |= of[k].interrupted != 0;
         if (of[k].score.rows > 0)
-            train_score_add(to, of[k].score.loss, of[k].score.right, of[k].score.rows,
-                            of[k].score.weight);
+            result_score_add(to, of[k].score.loss, of[k].score.right, of[k].score.rows,
+                             of[k].score.weight);
     }
     return SW_OK;
 }
@@ -183,7 +183,8 @@ job_rank train_ranks_own(const train *t)
     const job_program *main = job_main(&t->job);
     return (job_rank){.done = t->measured[JOB_TRAIN].runs + t->measured[JOB_MICRO].runs,
                       .predicted_peak_bytes = main->plan.peak_bytes,
-                      .measured_peak_bytes = t->measured[main - t->job.program].peak_bytes};
+                      .measured_peak_bytes =
+                          t->measured[main - t->job.program].bytes.peak_bytes};
 }
 
 bool train_ranks_skipped(const train *t)

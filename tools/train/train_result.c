@@ -7,34 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-/* The phases of a program, as the witness or the run measured them. */
-static const sw_phase_info *measured_phases(const train *t, const train_measured *m)
+/* A program, as the witness or the run measured it. */
+static result_measured measured(const train *t, job_which which)
 {
-    return t->opts.witness ? m->witness.phase : m->phase;
-}
-
-static size_t measured_peak(const train *t, const train_measured *m)
-{
-    return t->opts.witness ? m->witness.peak_bytes : m->peak_bytes;
-}
-
-static const char *measured_by(const train *t)
-{
-    return t->opts.witness ? "access" : "arena";
-}
-
-/* In JSON null, not zeros, where the program never ran. */
-static void put_measured(sw_json *json, const train *t, const train_measured *m)
-{
-    if (m->runs > 0)
-        result_put_phases(json, "measured", measured_phases(t, m));
-    else
-        sw_json_put_null(json, "measured");
-}
-
-bool train_has_classes(const train *t)
-{
-    return t->job.net.task == TOOL_CLASSIFY;
+    const train_measured *m = &t->measured[which];
+    if (m->runs == 0)
+        return (result_measured){.phase = NULL};
+    return t->opts.witness
+               ? (result_measured){m->witness.phase, m->witness.peak_bytes, "access"}
+               : (result_measured){m->bytes.phase, m->bytes.peak_bytes, "arena"};
 }
 
 bool train_has_documents(const train *t)
@@ -70,19 +51,12 @@ static void put_witnesses(sw_json *json, const result_witnesses *w)
     sw_json_end(json);
 }
 
-static void put_program(sw_json *json, train *t, int i)
+static void put_program(sw_json *json, train *t, job_which i)
 {
-    const job_program *p = &t->job.program[i];
     const train_measured *m = &t->measured[i];
-    sw_json_begin(json, '{');
-    SW_JSON_PUT(json, p, name, batch);
-    sw_json_put_u64(json, "runs", m->runs);
-    result_put_predicted(json, &t->job, p);
-    put_measured(json, t, m);
-    sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-    sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
-    sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
-    breakdown_put_measured(json, &t->job, (job_which)i, &m->shares);
+    const result_measured found = measured(t, i);
+    result_put_program(json, &t->job, &t->job.program[i], m->runs, &found);
+    breakdown_put_measured(json, &t->job, i, &m->shares);
     result_witnesses own = {0};
     result_witnesses_add(&own, &m->witness);
     if (own.n > 0)
@@ -90,7 +64,7 @@ static void put_program(sw_json *json, train *t, int i)
     sw_json_end(json);
 }
 
-static double accuracy(const train_score *score)
+static double accuracy(const result_score *score)
 {
     return (double)score->right / (double)score->rows;
 }
@@ -125,14 +99,14 @@ static void put_run(sw_json *json, const train *t)
     if (t->job.shards > 0)
         sw_json_put_i64(json, "shards", t->job.shards);
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
-    const train_score average = train_epoch_average(t);
+    const result_score average = train_epoch_average(t);
     sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
                               average.rows > 0 ? accuracy(&average) : 0.0);
     sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
-    const bool classes = train_has_classes(t), best = t->now.best_step > 0;
+    const bool classes = job_has_classes(&t->job), best = t->now.best_step > 0;
     if (classes)
         sw_json_put_known_f64(json, "test_accuracy", t->now.evaluated,
                               t->now.evaluated ? accuracy(&t->now.test) : 0.0);
@@ -173,17 +147,18 @@ static const char *limit_unknown(const train *t)
 static int print_json(train *t, int status, const job_rank *ranks)
 {
     const job_program *main = job_main(&t->job);
-    const train_measured *m = &t->measured[main - t->job.program];
+    const job_which which = (job_which)(main - t->job.program);
+    const train_measured *m = &t->measured[which];
+    const result_measured found = measured(t, which);
     sw_json json;
     result_json_begin(&json);
     put_run(&json, t);
-    result_put_predicted(&json, &t->job, main);
-    put_measured(&json, t, m);
-    sw_json_put_string(&json, "measured_by", m->runs > 0 ? measured_by(t) : NULL);
+    result_put_both(&json, &t->job, main, &found);
+    sw_json_put_string(&json, "measured_by", found.by);
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
-    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
+    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, found.peak_bytes);
     result_put_totals(&json, &t->job, &main->plan);
-    breakdown_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
+    breakdown_put_measured(&json, &t->job, which, &m->shares);
     if (t->opts.job.immediate) {
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
@@ -218,43 +193,12 @@ static int print_json(train *t, int status, const job_rank *ranks)
     sw_json_open(&json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (t->job.program[i].batch > 0)
-            put_program(&json, t, i);
+            put_program(&json, t, (job_which)i);
     sw_json_end(&json);
     return result_json_end(&json, status);
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
-
-static void print_memory(const train *t)
-{
-    const job_program *main = job_main(&t->job);
-    const train_measured *m = &t->measured[main - t->job.program];
-    const bool immediate = t->opts.job.immediate;
-    const sw_phase_info *phases = measured_phases(t, m);
-    const size_t peak = measured_peak(t, m);
-    result_print_phases(immediate ? NULL : main->plan.phase, m->runs > 0 ? phases : NULL);
-    char found[96] = "not measured", text[256];
-    if (m->runs > 0 && peak == main->plan.peak_bytes &&
-        (immediate || result_phases_equal(main->plan.phase, phases)))
-        snprintf(found, sizeof found, "the same measured by %s%s", measured_by(t),
-                 immediate ? "" : ", in every phase");
-    else if (m->runs > 0)
-        snprintf(found, sizeof found, "%s measured by %s", cli_digits(peak).text,
-                 measured_by(t));
-    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
-             found);
-    printf("\npeak    ");
-    cli_wrap(stdout, 8, 8, text);
-    printf("model   %s\n", result_both(main->plan.model_bytes).text);
-    printf("%s   %s\n", immediate ? "bump " : "arena",
-           result_both(main->plan.arena_bytes).text);
-    result_print_repeats("again   ", &main->plan);
-    printf("data    %s\n", result_both(main->plan.data_bytes).text);
-    result_print_copy("copy    ", &t->job);
-    job_ranks_print(t->job.ranks, t->job.transport_bytes);
-    printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
-    result_print_device("card    ", t->job.exec);
-}
 
 static void print_witnesses(const train *t)
 {
@@ -270,12 +214,12 @@ static void print_witnesses(const train *t)
     }
 }
 
-static void print_score(const train *t, const char *label, bool known, const train_score *s)
+static void print_score(const train *t, const char *label, bool known, const result_score *s)
 {
     if (!known)
         return;
     printf("%sloss %s", label, train_loss(s->loss).text);
-    if (train_has_classes(t))
+    if (job_has_classes(&t->job))
         printf(", accuracy %.2f %% (%s of %s)", 100.0 * accuracy(s),
                cli_digits((uint64_t)s->right).text, cli_digits((uint64_t)s->rows).text);
     putchar('\n');
@@ -358,7 +302,8 @@ static void print_text(train *t)
     if (o->augment != NULL)
         printf("augment %s, while training\n", o->augment);
     putchar('\n');
-    print_memory(t);
+    const result_measured found = measured(t, (job_which)(job_main(&t->job) - t->job.program));
+    result_print_memory(&t->job, &found);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
     printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s", cli_digits(t->now.step).text,
@@ -375,7 +320,7 @@ static void print_text(train *t)
     if (t->find != NULL)
         train_find_print(t->find);
     else if (t->now.step > 0) {
-        const train_score average = train_epoch_average(t);
+        const result_score average = train_epoch_average(t);
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->now.last_loss).text, train_loss(average.loss).text);
         if (average.rows > 0)

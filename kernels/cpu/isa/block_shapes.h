@@ -2,8 +2,7 @@
  * registers for addresses in the innermost loop. The file that includes this has a type `tile`
  * and SW_VEC_FN void block(const tile *t, int mr, int nv), whose mr and nv are constants;
  * `block` is any name. */
-#ifndef SW_BLOCK_SHAPES_H
-#define SW_BLOCK_SHAPES_H
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 
@@ -31,6 +30,4 @@
     {                                                                                          \
         block##_##mr##_1, block##_##mr##_2                                                     \
     }
-#endif
-
 #endif

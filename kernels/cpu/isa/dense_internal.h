@@ -1,6 +1,5 @@
 /* Shared by the dense files of one instruction set. */
-#ifndef SW_DENSE_INTERNAL_H
-#define SW_DENSE_INTERNAL_H
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/dense.h"
@@ -112,5 +111,3 @@ void swi_conv_product(float *y, const float *x, const float *w, const float *bia
                       const sw_par *par);
 
 sw_conv swi_conv_flat(const sw_conv *s); /* fewer, longer rows where the kernel allows it */
-
-#endif

@@ -1,7 +1,6 @@
 /* Parts of tensors and sums in lanes, for loops that the compiler vectorises. Parts are runs of
  * PART elements, so that bits cannot depend on threads; short tensors are one part. */
-#ifndef SW_ELEMENT_LOOPS_H
-#define SW_ELEMENT_LOOPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ static inline int part_count(int64_t n)
         for (int k = 0; k < LANES; k++)                                                        \
             (sum) += lane_[k];                                                                 \
     } while (0)
-
-#endif

@@ -5,8 +5,7 @@
  * Cells are in the order of k; in an order of bf16 by FMA in that in which they are summed:
  * each two k swapped (pair), the even of each 32 k and then the odd ones (tile). At the
  * end of k missing numbers are zero. */
-#ifndef SW_GEMM_PACK_H
-#define SW_GEMM_PACK_H
+#pragma once
 
 #include "kernels/cpu/isa/block_shapes.h"
 #include "kernels/cpu/isa/dense_internal.h"
@@ -59,5 +58,3 @@ void swi_pack_piece(float *to, const sw_gemm *g, const piece *x);
 /* Rows of A. Strips [deep][rows] of the register blocks of r, the one at row i beginning at
  * (i - r->i) * deep; for AMX rows [deep]. */
 void swi_pack_rows(float *to, const sw_gemm *g, const range *r);
-
-#endif

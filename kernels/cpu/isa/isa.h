@@ -1,8 +1,7 @@
 /* The names of this copy's kernels: files of this folder are compiled once for each instruction
  * set. A kernel has the type that its member of the family's table has, and each list below is
  * the table's members: SW_KERNEL(family, member) is the function. */
-#ifndef SW_ISA_H
-#define SW_ISA_H
+#pragma once
 
 #include "kernels/dispatch.h"
 
@@ -55,5 +54,3 @@ SW_AXES_LIST(SWI_DECLARE, axes)
 SW_NOISE_LIST(SWI_DECLARE, noise)
 SW_BINARY_LIST(SWI_DECLARE, binary)
 #undef SWI_DECLARE
-
-#endif

@@ -1,7 +1,6 @@
 /* Vectors of which only some lanes count: rows of plain images begin and end anywhere. Lanes
  * that do not count are neither read nor changed. */
-#ifndef SW_LANES_H
-#define SW_LANES_H
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 
@@ -133,5 +132,3 @@ SW_VEC_FN swi_lanes swi_lanes_inside(int64_t ix, int64_t stride, int64_t size, i
     lo = lo < hi ? lo : hi;
     return (swi_lanes){vrange(lo, hi), lo, hi};
 }
-
-#endif

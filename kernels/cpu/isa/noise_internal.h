@@ -1,6 +1,5 @@
 /* Shared by the kernels of noise of one instruction set. */
-#ifndef SW_NOISE_INTERNAL_H
-#define SW_NOISE_INTERNAL_H
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/noise_kernels.h"
@@ -78,5 +77,3 @@ bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, i
 
 /* to[i] = sw_bijection_at(b, i), i < b->n; room for b->n. */
 void swi_noise_permutation(uint32_t *to, const sw_bijection *b);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sixteen lanes, whatever the width of a vector: sums and maps over runs of floats, of which
  * element i lies in lane i % 16. */
-#ifndef SW_NORM_INTERNAL_H
-#define SW_NORM_INTERNAL_H
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/norm.h"
@@ -293,5 +292,3 @@ SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const floa
         l_put(dx + i, n - i, r);
     }
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Every operation is exact or rounds once per lane, so compilers cannot disagree. vfma of the
  * base set is a product and then a sum; the other two round once. Sums across lanes have one
  * fixed order. Loads and stores need no alignment. */
-#ifndef SW_VEC_H
-#define SW_VEC_H
+#pragma once
 
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/par.h"
@@ -601,5 +600,3 @@ SW_VEC_FN void vruns(const sw_par *par, void (*body)(void *arg, int part), void 
     vruns_job j = {body, arg, n_parts, runs < n_parts ? runs : n_parts};
     vparts(par, vruns_part, &j, j.runs, worth);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The report of a population: sums, every byte of a turn's budget, two turns
  * compared, as text, JSON, CSV and a page of members down and turns across. */
 #include "profiler/inspect/population/population.h"
-#include "alloc/base/mem.h"
 #include "profiler/inspect/report/report.h"
 #include <inttypes.h>
 #include <math.h>

@@ -2,8 +2,7 @@
  * checked as it is read: a member's range is that of its shape, ranges add up to what lives,
  * and parts to what was measured. So every byte of the budget has a member, a layer and a role,
  * or is a lane's. */
-#ifndef STEPWELL_POPULATION_REPORT_H
-#define STEPWELL_POPULATION_REPORT_H
+#pragma once
 
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/document.h"
@@ -124,5 +123,3 @@ SW_MUST_USE sw_status population_html(population *p,
                                       sw_status (*write)(void *context, const char *bytes,
                                                          size_t n),
                                       void *context);
-
-#endif

@@ -12,8 +12,7 @@
  * the byte, with what was lost to rounding.
  *
  * The rules are those of c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.x. */
-#ifndef STEPWELL_CACHING_H
-#define STEPWELL_CACHING_H
+#pragma once
 
 #include "profiler/inspect/numbers.h"
 #include <stdbool.h>
@@ -97,5 +96,3 @@ bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out
 /* All blocks that have memory, segment by segment, in each by address. */
 void caching_each(const caching_allocator *a,
                   void (*visit)(void *context, const caching_block *block), void *context);
-
-#endif

@@ -1,5 +1,4 @@
 /* A trace, run through the caching allocator and planned again. */
-#include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/caching.h"
 #include "profiler/inspect/numbers.h"

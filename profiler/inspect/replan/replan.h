@@ -1,7 +1,6 @@
 /* The bytes that a PyTorch run would need, from its own memory snapshot: what its caching
  * allocator reserved, why that is more than what was asked for, and how low a plan is. */
-#ifndef STEPWELL_REPLAN_H
-#define STEPWELL_REPLAN_H
+#pragma once
 
 #include "profiler/inspect/replan/trace.h"
 #include "profiler/inspect/report/report.h"
@@ -191,5 +190,3 @@ void replan_put_json(sw_json *j, const replan *r);
 /* The plan of the whole trace and of the steady step: arenas, and for each allocation its
  * number among the allocations of the trace, event, arena, offset, bytes and lifetime. */
 void replan_put_offsets(sw_json *j, const replan *r);
-
-#endif

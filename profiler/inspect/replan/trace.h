@@ -1,7 +1,6 @@
 /* One device's part of a PyTorch memory snapshot as flat arrays, the state before it, the
  * lifetimes of its allocations and their roles. */
-#ifndef STEPWELL_TRACE_H
-#define STEPWELL_TRACE_H
+#pragma once
 
 #include "alloc/placement/placement.h"
 #include "profiler/inspect/replan/caching.h"
@@ -207,5 +206,3 @@ typedef struct {
     uint64_t most;     /* that much; at most `bound`. No allocator needs less, also one that
                           gives one stream the memory of another */
 } lives_height;
-
-#endif

@@ -362,7 +362,8 @@ static int64_t compare_peaks(const comparison *c)
     return (int64_t)(c->side[c->newer].peak - c->side[1 - c->newer].peak);
 }
 
-bool compare_is_unknown(const compare_line *l)
+/* Of A or of B. */
+static bool compare_is_unknown(const compare_line *l)
 {
     return l->unknown[0] || l->unknown[1];
 }

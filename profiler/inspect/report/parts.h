@@ -1,6 +1,5 @@
 /* Groups of the values of a program, and lines of two numbers. */
-#ifndef STEPWELL_PARTS_H
-#define STEPWELL_PARTS_H
+#pragma once
 
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline.h"
@@ -36,7 +35,7 @@ typedef struct {
     bool outer;              /* has groups within it */
     uint64_t n_values, bytes;
     bool in_place; /* by value: it takes the place of another */
-    uint64_t at_peak, n_at_peak, kind[PARTS_KINDS];
+    uint64_t at_peak, kind[PARTS_KINDS];
     uint64_t own_peak;  /* the most that lives of it at one time */
     const char *own_op; /* while this op runs, first; NULL: there are no ops */
     uint64_t n_ops;     /* of a tree */
@@ -115,11 +114,8 @@ SW_MUST_USE sw_status compare_step(compare_side *s, const report *r, const repor
 SW_MUST_USE sw_status compare(comparison *c);
 /* The newer side less the other: growth is above 0. */
 int64_t compare_difference(const comparison *c, const compare_line *l);
-bool compare_is_unknown(const compare_line *l); /* of A or of B */
 
 /* The differences, for people and as a JSON object. `more`: NULL when there is none. */
 void report_print_difference(const comparison *c, const report_style *style);
 SW_MUST_USE sw_status report_difference_json(const comparison *c, const report_tail *more,
                                              const report_style *style);
-
-#endif

@@ -3,8 +3,7 @@
  * report_read goes through the file once, line by line, and keeps the programs in a timeline,
  * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
  * at its peak. Text from the file is cleaned of control characters when it is taken in. */
-#ifndef STEPWELL_REPORT_H
-#define STEPWELL_REPORT_H
+#pragma once
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
@@ -335,8 +334,7 @@ typedef struct report_host {
 /* Of a record of a type that belongs here, or of a step; the others are passed over. */
 SW_MUST_USE sw_status report_take_host(report *r, const profile_position *p);
 
-/* ---- the report for people and as a JSON object -------------------------------------------
- */
+/* ---- the report for people and as a JSON object ------------------------------------------ */
 
 /* Live bytes, by role and by layer side by side; the tenth layer takes what is left. */
 typedef struct {
@@ -389,5 +387,3 @@ extern const char *const report_by_words[];
 /* Print the program that holds the peak. `more`: of JSON; NULL when there is none. */
 SW_MUST_USE sw_status report_print_by(const report *r, const char *word, by_format format,
                                       const report_style *style, const report_tail *more);
-
-#endif

@@ -329,12 +329,11 @@ sw_status report_begin(report **out, profile_lines *lines, const char *path)
         status = sw_timeline_string(r->timeline, &r->timeline->path, path);
     if (status == SW_OK)
         status = profile_lines_open(lines, path);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = r;
+    else
         report_free(r);
-        return status;
-    }
-    *out = r;
-    return SW_OK;
+    return status;
 }
 
 sw_status report_more(report *r, profile_lines *lines, const report_watch *watch)
@@ -355,12 +354,11 @@ sw_status report_read(report **out, const char *path, report_steps_wanted *steps
     r->steps = steps;
     const sw_status status = report_more(r, &lines, NULL);
     profile_lines_close(&lines);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = r;
+    else
         report_free(r);
-        return status;
-    }
-    *out = r;
-    return SW_OK;
+    return status;
 }
 
 /* ---- from a file to a report ------------------------------------------------------------- */
@@ -700,7 +698,6 @@ static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t g
         at->n_values += !aliased;
         at->in_place |= aliased;
         at->bytes += bytes;
-        at->n_at_peak += there;
         at->at_peak += there ? bytes : 0;
         at->kind[kind_of(v)] += there ? bytes : 0;
         if (g == 0)

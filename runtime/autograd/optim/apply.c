@@ -7,10 +7,6 @@
 #include <string.h>
 
 static const sw_type finite_check_type = {SW_F64, SW_PLAIN, {0, {0}}};
-static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry);
-static bool has_pending(sw_ctx *ctx, const sw_optimizer *o);
-static void drop_pending(sw_ctx *ctx, const sw_optimizer *o);
-static uint8_t first_release(const sw_optimizer *o);
 static sw_status note_losses(sw_ctx *ctx, const sw_optimizer *o);
 static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
                                       swi_finite_checks *out);
@@ -89,6 +85,15 @@ static sw_status check_shards(const swi_target *t, const sw_optimizer *o)
     return SW_OK;
 }
 
+static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
+{
+    swi_param_grad *g = NULL;
+    for (int m = 0; m < ctx->args->n_models && g == NULL; m++)
+        if (ctx->args->models[m] == o->model)
+            g = swi_gradient_noted(ctx, SWI_SEG_MODEL + (uint32_t)m, entry);
+    return g;
+}
+
 /* A pending gradient of a parameter that this optimizer updates; NULL: there is none. */
 static swi_param_grad *own_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
@@ -110,6 +115,19 @@ static sw_status mean_over_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t e
                      gradient);
 }
 
+static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ctx->n_grads; i++) {
+        const sw_model *model = ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL];
+        if (model == o->model && model->entries[ctx->grads[i].entry].optimizer == o->index)
+            continue;
+        ctx->grad_at[ctx->grads[i].model - SWI_SEG_MODEL][ctx->grads[i].entry] = kept;
+        ctx->grads[kept++] = ctx->grads[i];
+    }
+    ctx->n_grads = kept;
+}
+
 /* In the place of sw_accumulate's work for a step of several shards here. */
 static sw_status keep_partial_sums(sw_ctx *ctx, const sw_optimizer *o)
 {
@@ -127,6 +145,16 @@ static sw_status keep_partial_sums(sw_ctx *ctx, const sw_optimizer *o)
     }
     drop_pending(ctx, o);
     return ctx->status;
+}
+
+/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
+static uint8_t first_release(const sw_optimizer *o)
+{
+    uint8_t release = SWI_STAYS;
+    for (uint32_t g = 0; g < o->n_groups; g++)
+        if (o->release[g] == SWI_RELEASED || release == SWI_STAYS)
+            release = o->release[g];
+    return release;
 }
 
 /* The check on the losses of this run becomes that of all shards of the step. */
@@ -151,6 +179,14 @@ static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *l
         SW_INIT(.op = SW_OP_agreed_verdict, .grad = -1, .in = &own, .n_in = 1, .attrs = &a,
                 .out_types = &finite_check_type, .n_out = 1, .release = release);
     return swi_append(ctx, &args, losses);
+}
+
+static bool has_pending(sw_ctx *ctx, const sw_optimizer *o)
+{
+    for (uint32_t e = 1; e < o->model->n_entries; e++)
+        if (o->model->entries[e].optimizer == o->index && swi_pending(ctx, o, e) != NULL)
+            return true;
+    return false;
 }
 
 /* Pending gradients become means over shards and go to the hook of the optimizer's model, each
@@ -198,36 +234,6 @@ static sw_status hook_gradients(sw_ctx *ctx, const sw_optimizer *o)
 
 /* ---- apply ------------------------------------------------------------------------------- */
 
-static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
-{
-    swi_param_grad *g = NULL;
-    for (int m = 0; m < ctx->args->n_models && g == NULL; m++)
-        if (ctx->args->models[m] == o->model)
-            g = swi_gradient_noted(ctx, SWI_SEG_MODEL + (uint32_t)m, entry);
-    return g;
-}
-
-static bool has_pending(sw_ctx *ctx, const sw_optimizer *o)
-{
-    for (uint32_t e = 1; e < o->model->n_entries; e++)
-        if (o->model->entries[e].optimizer == o->index && swi_pending(ctx, o, e) != NULL)
-            return true;
-    return false;
-}
-
-static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < ctx->n_grads; i++) {
-        const sw_model *model = ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL];
-        if (model == o->model && model->entries[ctx->grads[i].entry].optimizer == o->index)
-            continue;
-        ctx->grad_at[ctx->grads[i].model - SWI_SEG_MODEL][ctx->grads[i].entry] = kept;
-        ctx->grads[kept++] = ctx->grads[i];
-    }
-    ctx->n_grads = kept;
-}
-
 /* Every op of an optimizer touches what outlives the run: from the first on, a failure of the
  * run leaves the model changed. */
 sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uint32_t *in,
@@ -241,16 +247,6 @@ sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uin
                                          .attrs = attrs, .out_types = types, .into = into,
                                          .n_out = n_into, .update = true, .release = release);
     return swi_append(ctx, &args, outs);
-}
-
-/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
-static uint8_t first_release(const sw_optimizer *o)
-{
-    uint8_t release = SWI_STAYS;
-    for (uint32_t g = 0; g < o->n_groups; g++)
-        if (o->release[g] == SWI_RELEASED || release == SWI_STAYS)
-            release = o->release[g];
-    return release;
 }
 
 /* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */

@@ -1,6 +1,5 @@
 /* Adafactor: Shazeer and Stern 2018, without a first moment. The second moment of a matrix is
  * kept as that of its rows and of its columns. */
-#include "kernels/optim.h"
 #include "runtime/autograd/optim/optimizer_internal.h"
 
 static float or_default(float given, float otherwise, const sw_optimizer_opts *opts)

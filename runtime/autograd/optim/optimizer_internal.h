@@ -1,7 +1,6 @@
 /* Kinds of optimizers: what state they keep and which op updates one parameter. A new kind is
  * one file here, a line in kernels/optimizers.def and its step in kernels/optim_step.h. */
-#ifndef SW_OPTIMIZER_INTERNAL_H
-#define SW_OPTIMIZER_INTERNAL_H
+#pragma once
 
 #include "runtime/autograd/autograd.h"
 #include "runtime/ops/ops.h"
@@ -47,5 +46,3 @@ typedef struct {
     uint32_t losses; /* what the gradients come from */
     uint32_t all;    /* that and every gradient */
 } swi_finite_checks;
-
-#endif

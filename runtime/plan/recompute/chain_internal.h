@@ -3,8 +3,7 @@
  * The forward ops that make items are gathered into nodes 1..n, in program order; the backward
  * ops into groups n..0, in the order in which they run: group k holds those that belong to node
  * k. Sets of items are bit sets of `words` words. */
-#ifndef SW_CHAIN_INTERNAL_H
-#define SW_CHAIN_INTERNAL_H
+#pragma once
 
 #include "runtime/plan/recompute/recompute.h"
 
@@ -49,5 +48,3 @@ static inline void swi_chain_put(uint64_t *set, uint32_t item)
 
 /* Sort by cost and leave out what costs more and peaks no lower. */
 void swi_rc_family_tidy(swi_rc_family *family);
-
-#endif

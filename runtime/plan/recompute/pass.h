@@ -1,6 +1,5 @@
 /* Recomputation as a pass over a trace: between the trace and the pure problem. */
-#ifndef SW_RECOMPUTE_PASS_H
-#define SW_RECOMPUTE_PASS_H
+#pragma once
 
 #include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/recompute.h"
@@ -61,5 +60,3 @@ SW_MUST_USE sw_status swi_recompute(swi_program *p, const swi_trace *base,
                                     const swi_order *plain, const sw_exec *exec, int64_t fewest,
                                     int64_t most, uint64_t from, bool closely,
                                     swi_order *order);
-
-#endif

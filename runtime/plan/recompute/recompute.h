@@ -13,8 +13,7 @@
  * says all: what is kept, what is recomputed, and what a step then peaks at.
  *
  * Pure: no trace, no time, no randomness; equal problems give equal schedules. */
-#ifndef SW_RECOMPUTE_H
-#define SW_RECOMPUTE_H
+#pragma once
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -105,5 +104,3 @@ SW_MUST_USE sw_status swi_rc_chain(const swi_rc_problem *problem, const uint32_t
  * depend on the capacity. */
 SW_MUST_USE sw_status swi_rc_drop(const swi_rc_problem *problem, swi_rc_family *family);
 void swi_rc_family_free(swi_rc_family *family);
-
-#endif

@@ -1,7 +1,6 @@
 /* Evolution strategies: options, memory of a generation, ask and tell. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "kernels/binary.h"
 #include "kernels/dispatch.h"
 #include "kernels/noise.h"
 #include "runtime/base/structs.h"

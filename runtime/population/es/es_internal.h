@@ -1,6 +1,5 @@
 /* Evolution strategies: what a strategy has, and the program that updates by it. */
-#ifndef SW_ES_INTERNAL_H
-#define SW_ES_INTERNAL_H
+#pragma once
 
 #include "runtime/exec/exec.h"
 #include "runtime/model/noise_mode.h"
@@ -56,5 +55,3 @@ void swi_es_update(sw_ctx *ctx, void *user);
 /* Bytes that each of so many ranks sends to make the estimate of one step, where no part of it
  * is made twice (a gradient that may not be finite). */
 SW_MUST_USE sw_status swi_es_estimate_sent(sw_es *es, sw_exec *exec, int ranks, uint64_t *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The program that updates by an estimate: es_internal.h. No gradient of a large parameter
  * exists as a whole: its update is released and takes the estimate some rows at a time. */
-#include "alloc/base/error.h"
 #include "kernels/noise.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/base/structs.h"

@@ -1,6 +1,5 @@
 /* Zeroth-order training between its files: what a trainer is, its moves, sums of parameters. */
-#ifndef SW_ZO_INTERNAL_H
-#define SW_ZO_INTERNAL_H
+#pragma once
 
 #include "runtime/base/checksum.h"
 #include "runtime/exec/run_internal.h"
@@ -49,5 +48,3 @@ typedef struct {
     uint64_t before, behind; /* sums of the parameters */
     float *slopes;           /* of the heap: swi_zo_record_free */
 } swi_zo_record;
-
-#endif

@@ -5,8 +5,7 @@
  *                  numbers must fulfil
  *   align_solve.c  which of them are solved for; the solver; which units stay, and for each
  *                  vertex where its new outputs come from; the genome takes them over */
-#ifndef SW_ALIGN_H
-#define SW_ALIGN_H
+#pragma once
 
 #include "runtime/population/evolve/genome.h"
 
@@ -234,5 +233,3 @@ sw_status swi_groups_find(swi_alignment *al, swi_grouped **out, uint32_t *n);
 sw_status swi_groups_join(swi_alignment *al, uint32_t *var, swi_grouped *x, uint32_t *n);
 /* Terms of group k less the first one. */
 void swi_groups_add(swi_rows *b, const swi_grouped *x, int k);
-
-#endif

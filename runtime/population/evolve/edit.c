@@ -7,7 +7,6 @@
  * copy, which takes the genome's place where it is valid. */
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +55,7 @@ static sw_status resize(swi_child *c, uint32_t v, int64_t size, swi_align_info *
     return SW_OK;
 }
 
-sw_status swi_edit_resize(swi_child *c, uint32_t v, int64_t size, swi_change_note *note)
+static sw_status swi_edit_resize(swi_child *c, uint32_t v, int64_t size, swi_change_note *note)
 {
     swi_align_info info = {0};
     const swi_vertex *x = &c->genome->vertices[v];

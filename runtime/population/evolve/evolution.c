@@ -1,8 +1,6 @@
 /* The search loop: made and ended, what drives it from one call to the next, and what callers
  * see of it. */
 #include "alloc/base/mem.h"
-#include "runtime/base/owner.h"
-#include "runtime/model/model.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/search_space.h"
 #include "runtime/population/member_pool.h"

@@ -4,8 +4,7 @@
  * of members with one member, whose range lies in the budget; between two trainings it rests:
  * the bytes of its range are in a file of the run's folder, or in a block that the budget pays
  * for. Its bytes are known, and accepted, before it is trained. */
-#ifndef SW_EVOLUTION_H
-#define SW_EVOLUTION_H
+#pragma once
 
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
@@ -74,7 +73,7 @@ typedef struct {
     /* Of this training: steps to make, and made, all from the start; train_accuracy is of those
      * from counted_from on. */
     uint64_t assigned, steps, counted_from;
-    double loss_sum, accuracy_sum;
+    double accuracy_sum;
     uint64_t counted, eval_made;
     double eval_loss, eval_right;
     uint64_t ns, ns_samples;
@@ -154,8 +153,6 @@ sw_candidate swi_one_view(const sw_evolution *e, const swi_one *one);
 /* The seed of its first weights and random ops, and that of the order of its samples. */
 uint64_t swi_one_seed(const sw_evolution *e, const swi_one *one);
 uint64_t swi_one_order(const sw_evolution *e, const swi_one *one);
-/* Price a genome that is not ours to keep; *may: it fits beside the others. */
-sw_status swi_genome_fits(sw_evolution *e, const sw_genome *genome, bool *may);
 /* Do the first ones fit? SW_NOMEM says what they need. */
 sw_status swi_evolution_try(sw_evolution *e, const char *call);
 /* Make the genome of a new candidate, opened and priced: a draw, a child or a second look. */
@@ -173,7 +170,6 @@ size_t swi_rest_room(const sw_evolution *e);
 /* Memory that the budget pays for. */
 sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count);
 void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);
-void swi_evolution_note_peak(sw_evolution *e);
 
 /* ---- training ---------------------------------------------------------------------------- */
 
@@ -248,6 +244,3 @@ sw_status swi_rest_get(const sw_evolution *e, const swi_one *one, unsigned char 
 void swi_rest_drop(sw_evolution *e, swi_one *one);
 /* Damage that ends nothing: for sw_last_note. */
 void swi_evolution_note(sw_evolution *e, const char *why);
-void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
-
-#endif

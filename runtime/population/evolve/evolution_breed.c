@@ -5,7 +5,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/mutate.h"
-#include "runtime/population/evolve/search_space.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,7 +262,8 @@ static bool fits(sw_evolution *e, const swi_one *one)
     return may;
 }
 
-sw_status swi_genome_fits(sw_evolution *e, const sw_genome *genome, bool *may)
+/* Price a genome that is not ours to keep; *may: it fits beside the others. */
+static sw_status swi_genome_fits(sw_evolution *e, const sw_genome *genome, bool *may)
 {
     swi_one one;
     *may = false;

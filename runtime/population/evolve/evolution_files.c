@@ -6,12 +6,12 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH])
+static void swi_evolution_path(const sw_evolution *e, const char *name,
+                               char path[SWI_EVOLUTION_PATH])
 {
     (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s", e->opts.dir, name);
 }

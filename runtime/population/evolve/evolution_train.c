@@ -1,7 +1,7 @@
 /* Those in training: brought into memory, trained by turns, evaluated. A call takes them in
  * turn, as many steps of each as its operations say and not as clocks do: what a candidate's
  * sums are made of depends on nothing but the candidate. */
-#include "alloc/base/assert.h"
+#include "alloc/base/size.h"
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/member_pool.h"
@@ -118,15 +118,11 @@ double swi_fitness_of(const swi_fitness_plan *p, const sw_candidate *c, uint32_t
 /* One lane for the largest, all that are in training, and what a child begins in. */
 enum { IN_BETWEEN = 2 };
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b)
 {
-    return (swi_candidate_need){larger(a.arena, b.arena), larger(a.batch, b.batch),
-                                larger(a.member, b.member)};
+    return (swi_candidate_need){sw_size_larger(a.arena, b.arena),
+                                sw_size_larger(a.batch, b.batch),
+                                sw_size_larger(a.member, b.member)};
 }
 
 uint32_t swi_evolution_width(const sw_evolution *e)
@@ -159,9 +155,9 @@ static size_t evolution_bytes(const sw_evolution *e)
     return members + e->rest_bytes + e->scratch_bytes;
 }
 
-void swi_evolution_note_peak(sw_evolution *e)
+static void swi_evolution_note_peak(sw_evolution *e)
 {
-    e->peak_bytes = larger(e->peak_bytes, evolution_bytes(e));
+    e->peak_bytes = sw_size_larger(e->peak_bytes, evolution_bytes(e));
 }
 
 sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count)
@@ -194,7 +190,7 @@ sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, __func__));
     const swi_member_pool *pool = e->exec->member_pool;
     sw_evolution_memory used = {.size = out->size, .bytes = evolution_bytes(e)};
-    used.peak_bytes = larger(used.bytes, e->peak_bytes);
+    used.peak_bytes = sw_size_larger(used.bytes, e->peak_bytes);
     if (pool != NULL) {
         used.lane_bytes = swi_lanes_bytes(pool);
         used.member_bytes = sw_arena_height(pool->ranges);
@@ -246,7 +242,7 @@ void swi_one_assign(const sw_evolution *e, swi_one *one, const swi_job *job)
     if (one->counted_from >= one->assigned)
         one->counted_from = one->assigned - 1;
     one->counted = one->eval_made = one->ns = one->ns_samples = 0;
-    one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
+    one->accuracy_sum = one->eval_loss = one->eval_right = 0;
     one->training = true;
     one->placed = false;
 }
@@ -366,9 +362,9 @@ static void measure(swi_one *one, const sw_feed *feed)
     for (int k = 0; k < 2; k++)
         for (int lane = 0; lane < m->lanes->n; lane++) {
             const swi_frame *f = m->programs[m->run.program[k]].frame[lane];
-            reached = larger(reached, f->reached);
+            reached = sw_size_larger(reached, f->reached);
         }
-    one->measured = larger(one->measured, m->stride + reached + feed->bytes);
+    one->measured = sw_size_larger(one->measured, m->stride + reached + feed->bytes);
 }
 
 static sw_status take_training(swi_one *one, uint32_t steps, double loss, double accuracy)
@@ -378,7 +374,6 @@ static sw_status take_training(swi_one *one, uint32_t steps, double loss, double
         one->accuracy_sum += accuracy * steps;
         one->counted += steps;
     }
-    one->loss_sum += loss * steps;
     one->steps += steps;
     one->ns += one->group->slots[one->member.index].ns;
     one->ns_samples += steps * (uint64_t)one->genome->batch;

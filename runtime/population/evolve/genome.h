@@ -9,8 +9,7 @@
  * (`parent`, `was`), and of each of its outputs and inputs which one it was there (`rows`,
  * `cols`; SWI_NEW: none). Edits keep these up to date; nets take over weights by them, and by
  * nothing else. A genome that was read or drawn has no parents. */
-#ifndef SW_GENOME_H
-#define SW_GENOME_H
+#pragma once
 
 #include "alloc/base/handle.h"
 #include "kernels/rng.h"
@@ -131,8 +130,7 @@ const char *swi_activation_name(int i);
 int swi_activation_find(const char *name);
 bool swi_activation_is_idempotent(int i);
 
-/* ---- draws: by Philox from (seed, stream, number of the draw) ------------------------------
- */
+/* ---- draws: by Philox from (seed, stream, number of the draw) ---------------------------- */
 
 typedef struct {
     uint64_t seed, stream;
@@ -348,5 +346,3 @@ sw_status swi_read_real(sw_json_in *in, double *out);
 /* `element` is called before each element and reads it. */
 typedef sw_status swi_read_element(sw_json_in *in, void *context);
 sw_status swi_read_list(sw_json_in *in, swi_read_element *element, void *context);
-
-#endif

@@ -641,8 +641,7 @@ static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
     return SW_OK;
 }
 
-/* ---- which vertices: those that it can change, each by its probability --------------------
- */
+/* ---- which vertices: those that it can change, each by its probability ------------------- */
 
 double swi_weighed(double p, sw_weigh weigh_choose, double u, double m, double a)
 {

@@ -1,6 +1,5 @@
 /* Between the files of mutations and crossover. */
-#ifndef SW_MUTATE_H
-#define SW_MUTATE_H
+#pragma once
 
 #include "runtime/population/evolve/align.h"
 #include "runtime/population/evolve/search_space.h"
@@ -86,8 +85,6 @@ SW_MUST_USE sw_status swi_edit_remove(swi_child *c, uint32_t v, uint32_t k,
                                       swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_rewire(swi_child *c, uint32_t v, uint32_t k, uint32_t y,
                                       swi_change_note *note);
-SW_MUST_USE sw_status swi_edit_resize(swi_child *c, uint32_t v, int64_t size,
-                                      swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_number(swi_child *c, uint32_t v, const char *name, double value,
                                       swi_change_note *note);
 SW_MUST_USE sw_status swi_edit_word(swi_child *c, uint32_t v, const char *name,
@@ -147,5 +144,3 @@ SW_MUST_USE sw_status swi_segments_of(swi_segments *s, const sw_genome *g);
 void swi_segments_end(swi_segments *s);
 /* Its vertices in order; `out` has room for SWI_SEGMENT_MOST. */
 void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *out);
-
-#endif

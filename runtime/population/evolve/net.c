@@ -4,12 +4,10 @@
 #include "alloc/base/sys.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/base/owner.h"
-#include "runtime/device/device.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/model/model.h"
 #include "runtime/ops/ops.h"
 #include "runtime/population/evolve/net.h"
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

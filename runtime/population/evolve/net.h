@@ -1,7 +1,6 @@
 /* Nets: the model and the step function of a genome. A net's layout is fixed when it is
  * made. */
-#ifndef SW_NET_H
-#define SW_NET_H
+#pragma once
 
 #include "runtime/model/model.h"
 #include "runtime/population/evolve/genome.h"
@@ -44,5 +43,3 @@ sw_status swi_net_begin(const sw_net *net, unsigned char *bytes, uint64_t seed);
 
 /* The bytes of a range into a model that is ready. */
 sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n);
-
-#endif

@@ -10,8 +10,7 @@
  * on whose scores no other of them depends, SWI_SEARCH_WIDE at least. Who ends first follows
  * from planned operations and not from clocks: so a search is a function of its options, its
  * seed and the scores, for any number of threads. */
-#ifndef SW_SEARCH_H
-#define SW_SEARCH_H
+#pragma once
 
 #include "runtime/stepwell.h"
 #include <stdbool.h>
@@ -84,5 +83,3 @@ uint32_t swi_search_next(const swi_search *search);
 void swi_search_tell(swi_search *search, uint32_t id, double score);
 /* The best that there is: by the mean of its looks, else by the score at the highest rung. */
 uint32_t swi_search_answer(const swi_search *search);
-
-#endif

@@ -1,6 +1,5 @@
 /* Search spaces: a tree, and how genomes are drawn from it. */
-#ifndef SW_SEARCH_SPACE_H
-#define SW_SEARCH_SPACE_H
+#pragma once
 
 #include "runtime/population/evolve/genome.h"
 
@@ -127,5 +126,3 @@ typedef struct {
 
 /* The text of the space that is there without a file. */
 extern const char swi_space_default_text[];
-
-#endif
