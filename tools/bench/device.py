@@ -6,7 +6,7 @@ usage: device.py STEPWELL CASE --out FILE [--python PYTHON] [--device cuda] [--s
 
 STEPWELL is the program; CASE card, mlp4096, mlp256, lenet5, mbconv128, mbconv16 or gpt124m; PYTHON an interpreter that
 has PyTorch (default: this one). Without PyTorch the page has stepwell's figures alone. All sides take turns, round by
-round, those that matter most first; each is a process of its own. A side that fails is left out and named, and so is
+round, those that matter most first; each is a process of its own. A side that fails is left out and named, as is
 one that has no figures when --seconds are over. The page is written anew after each side, so that it is there whenever
 this ends: FILE is Markdown; the figures of each run follow as JSON, one line each. PyTorch compiles into an empty
 folder of this run, so the first step of the first round is a cold one.
@@ -135,7 +135,8 @@ def page(args, found, left_out, torch):
              "free memory fell by since the process had opened it."]
     if args.share > 1:
         lines[-1] += f" **Batches are 1/{args.share} of what they would be.**"
-    lines += ["", *(card_rows(found) if args.case == "card" else net_rows(args.case, found))]
+    rows = [] if not found else card_rows(found) if args.case == "card" else net_rows(args.case, found)
+    lines += ["", *rows]
     lines += [f"- left out: {name}: {why}" for name, why in left_out.items()]
     lines += ["", "```"] + [json.dumps({"case": args.case, "side": name, "rounds": r}) for name, r in found.items()]
     return "\n".join(lines + ["```", ""])

@@ -105,7 +105,7 @@ begun=$(now) child='' doing='' list='' ended='' bad=0
 mkdir -p "$build" || wrong "--build: $build cannot be made"
 build=$(CDPATH='' cd -- "$build" && pwd)
 logs=$build/device-logs/$part
-rm -rf "$logs"
+rm -rf "$logs" "$out/$part-ops.txt" "$out/$part-figures.md"
 mkdir -p "$logs"
 body=$logs/page
 
@@ -175,7 +175,7 @@ rehearsal=''
 card=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null | head -n 1) || card=''
 if [ -z "$card" ]; then
     rehearsal=${STEPWELL_CUDA_MODULE:-}
-    card="no card (a rehearsal with ${rehearsal##*/}), none, none"
+    card="no card${rehearsal:+ (a rehearsal with ${rehearsal##*/})}, none, none"
 fi
 if [ -z "$commit" ]; then
     if commit=$(git rev-parse --short HEAD 2> /dev/null); then
@@ -188,7 +188,8 @@ jobs=${jobs:-$(nproc 2> /dev/null || echo 4)}
 printf '<!-- of %s, %s -->\n# %s, %s\n\n- sources: %s; card, driver, memory: %s; %s processors; limit %s s\n' "$commit" "$card" "$part" \
     "$(date +%Y-%m-%d)" "$commit" "$card" "$jobs" "$seconds" > "$body"
 page ''
-[ -n "$rehearsal" ] || [ "${card#no card}" = "$card" ] || lack "nvidia-smi shows no card: for a rehearsal without one set STEPWELL_CUDA_MODULE to the tests' module, BUILD/tests/cuda/libstepwell-cuda-fake.so"
+[ -n "$rehearsal" ] || [ "${card#no card}" = "$card" ] || lack "nvidia-smi shows no card: for a rehearsal without one \
+set STEPWELL_CUDA_MODULE to the tests' module, BUILD/tests/cuda/libstepwell-cuda-fake.so"
 needs timeout 'it is in coreutils'
 needs "$python" '--python names an interpreter'
 
@@ -331,7 +332,6 @@ racecheck() {
 bench() {
     small='' figures=$out/$part-figures.md
     [ -z "$rehearsal" ] || small='--share 64 --steps 2 --rounds 1 --copy-bytes 65536 --side 64'
-    rm -f "$figures"
     # shellcheck disable=SC2086 # words
     told "$1" "$python" tools/bench/device.py "$stepwell" "$1" --out "$figures" --python "$python" --seconds "$((begun + seconds - 5 - $(now)))" $small
     [ "$word" != good ] || ! grep '^left out' "$log" | quote || ! grep -q '^left out' "$log" || bad=1
