@@ -3,8 +3,8 @@
  * what is captured when and what is copied where (runtime/exec/queue.h).
  *
  * Errors: SW_NOMEM where the device or the host has no memory, SW_DEVICE for all others; the
- * message names the CUDA function, its error and what it was asked for. After SW_DEVICE other
- * than from open() the device must be taken for broken. A function that fails has changed
+ * message names the CUDA function, its error and what it was asked for. After SW_DEVICE info()
+ * says whether the device is broken: then it fails too. A function that fails has changed
  * nothing. Handles are the module's; functions with one queue or event belong to one thread at
  * a time, those of a device may be called by several. */
 #ifndef SW_CUDA_API_H

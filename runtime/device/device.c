@@ -27,11 +27,15 @@ static sw_status fault_of(const swi_device *device)
     return SW_OK;
 }
 
+/* A call that the card refused, and that still answers, has broken nothing: the caller gets the
+ * refusal, later calls do not. */
 static sw_status keep_fault(swi_device *device, sw_status status)
 {
+    sw_cuda_info now;
     if (status == SW_DEVICE && !device->faulted) {
-        device->faulted = true;
         strncpy(device->fault, sw_last_error(), sizeof device->fault - 1);
+        device->faulted = device->api->info(device->card, &now) != SW_OK;
+        return sw_error_set(status, __FILE__, __LINE__, "%s", device->fault);
     }
     return status;
 }

@@ -69,10 +69,11 @@ SW_MUST_USE sw_status swi_device_copy(swi_device *device, void *to, const void *
                                       size_t bytes);
 SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes);
 
-/* The first fault that a call on the card reported is kept: from then on every call above
- * answers it. swi_device_fault: SW_OK, or SW_DEVICE with its message set again.
- * swi_device_faulted: keeps the thread's last error if `status` is SW_DEVICE; returns
- * `status`. */
+/* The first fault of the card is kept: from then on every call above answers it. A refusal is
+ * no fault, if the card still answers when it is asked for its memory: what breaks a card, an
+ * illegal address for one, is the answer to every later call of CUDA. swi_device_fault: SW_OK,
+ * or SW_DEVICE with its message set again. swi_device_faulted: keeps the thread's last error
+ * where `status` is SW_DEVICE and the card is broken; returns `status`. */
 SW_MUST_USE sw_status swi_device_fault(swi_device *device);
 sw_status swi_device_faulted(swi_device *device, sw_status status);
 

@@ -3,8 +3,8 @@
 
     device_script.py BUILD [full]
 
-Parts that pass, fail, run into their limit and are killed, over the fake module: each leaves a page that says how far it came. What no
-machine without a card has, PyTorch and compute-sanitizer, are scripts, as is a test program that crashes for one op and hangs for
+Parts that pass, fail, run into their limit and are killed, over the fake module: each leaves a page that says how far it came. PyTorch and
+compute-sanitizer, which no machine without a card has, are scripts, as is a test program that crashes for one op and hangs for
 another. full: the part `build` from nothing too, and the whole steps under the stand-in for compute-sanitizer.
 """
 import os, shutil, signal, subprocess, sys, tempfile, time
