@@ -99,6 +99,9 @@ struct sw_cuda_api {
     sw_status (*capture_end)(const sw_cuda_queue *queue, sw_cuda_graph **out);
     sw_status (*graph_launch)(sw_cuda_graph *graph, const sw_cuda_queue *queue);
     size_t (*graph_nodes)(const sw_cuda_graph *graph);
+    /* By which the card's free memory fell while it was made: 0 where the driver had kept some,
+     * and other programs change it too. */
+    size_t (*graph_bytes)(const sw_cuda_graph *graph);
     void (*graph_destroy)(sw_cuda_graph *graph);
 };
 

@@ -113,6 +113,16 @@ void swi_device_unpin(swi_device *device, void *block, size_t bytes)
         device->api->host_free(device->card, block);
 }
 
+size_t swi_device_graphs(swi_device *device, size_t more, size_t less)
+{
+    pthread_mutex_lock(&device->lock);
+    SW_ASSERT(device->graph_bytes + more >= less);
+    device->graph_bytes += more - less;
+    const size_t bytes = device->graph_bytes;
+    pthread_mutex_unlock(&device->lock);
+    return bytes;
+}
+
 /* ---- opening ----------------------------------------------------------------------------- */
 
 static sw_status parse(const char *name, int *ordinal)

@@ -24,6 +24,7 @@ struct swi_device {
     uint32_t users;
     pthread_mutex_t lock; /* of what follows */
     sw_cuda_queue queue;  /* of the copies below */
+    size_t graph_bytes;   /* of all graphs on the card */
     bool faulted;
     char fault[512];
     const sw_cuda_fusion *fusions;
@@ -58,6 +59,9 @@ const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first
 /* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
 SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
 void swi_device_unpin(swi_device *device, void *block, size_t bytes); /* NULL is fine */
+
+/* Bytes of the card's graphs, with `more` from now on and without `less`. */
+size_t swi_device_graphs(swi_device *device, size_t more, size_t less);
 
 /* Between host memory and the device's, for calls that are no part of a step: they wait until
  * all that was launched on a card is done, and then until the copy is. */

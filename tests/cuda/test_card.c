@@ -678,8 +678,10 @@ SW_TEST("the figures of the card add up")
     OK(sw_exec_device(exec, &d));
     sw_heap_read(SW_HEAP_PINNED, &pinned);
     CU_ASSERT(d.model_bytes >= n->model->bytes && d.arena_bytes > 0 && d.data_bytes > 0);
-    CU_ASSERT_EQUAL(d.open_bytes - d.free_bytes,
-                    d.model_bytes + d.arena_bytes + d.data_bytes + (size_t)d.unexplained_bytes);
+    CU_ASSERT_EQUAL(d.open_bytes - d.free_bytes, d.model_bytes + d.arena_bytes + d.data_bytes +
+                                                     d.graph_bytes +
+                                                     (size_t)d.unexplained_bytes);
+    CU_ASSERT(d.graph_bytes > 0);
     SW_CHECK(d.unexplained_bytes >= 0 && d.unexplained_bytes <= (int64_t)SW_FAKE_BLAS_BYTES,
              "%lld", (long long)d.unexplained_bytes);
     CU_ASSERT(pinned.bytes > 0);

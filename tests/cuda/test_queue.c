@@ -537,15 +537,16 @@ SW_TEST("a forgotten program takes its graphs along")
     CU_ASSERT(same(a, b));
 }
 
-/* Where there are too many graphs the one that was used longest ago goes. */
-SW_TEST("graphs have a bound")
+/* Where there are too many graphs, or too many bytes of them, the one that was used longest ago
+ * goes. */
+static void three_in_turns(bool by_bytes)
 {
     new_card(true);
     sw_exec *device = on_card(NULL), *order = in_order();
     net *a[3], *b[3];
     const int turns[] = {0, 1, 0, 2, 0, 1, 0, 2};
     const uint64_t captures[] = {1, 2, 2, 3, 3, 4, 4, 5};
-    device->queue->most_graphs = 2;
+    device->queue->most_graphs = by_bytes ? 256 : 2;
     for (int i = 0; i < 3; i++) {
         a[i] = net_new(false, NULL);
         b[i] = net_new(false, NULL);
@@ -553,11 +554,26 @@ SW_TEST("graphs have a bound")
     for (int i = 0; i < 8; i++) {
         step_on(device, a[turns[i]], noisy_step, i, ROWS);
         step_on(order, b[turns[i]], noisy_step, i, ROWS);
+        if (by_bytes && i == 0)
+            device->queue->most_graph_bytes =
+                2 * swi_device_graphs(device->queue->device, 0, 0);
         CU_ASSERT_EQUAL(captures_so_far(), captures[i]);
-        CU_ASSERT(graphs_now() <= 2);
+        CU_ASSERT(graphs_now() <= 2 && graphs_now() > 0);
+        CU_ASSERT(swi_device_graphs(device->queue->device, 0, 0) <=
+                  device->queue->most_graph_bytes);
     }
+    device->queue->most_graph_bytes = 1; /* one stays */
+    step_on(device, a[1], noisy_step, 8, ROWS);
+    step_on(order, b[1], noisy_step, 8, ROWS);
+    CU_ASSERT_EQUAL(graphs_now(), 1);
     for (int i = 0; i < 3; i++)
         CU_ASSERT(same(a[i], b[i]));
+}
+
+SW_TEST("graphs have a bound")
+{
+    three_in_turns(false);
+    three_in_turns(true);
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */

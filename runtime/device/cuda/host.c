@@ -568,7 +568,7 @@ static sw_status event_between(sw_cuda_event *from, sw_cuda_event *to, uint64_t 
 
 struct sw_cuda_graph {
     cudaGraphExec_t exec;
-    size_t nodes;
+    size_t nodes, bytes;
 };
 
 static pthread_mutex_t *lock_of(const sw_cuda_queue *queue)
@@ -588,18 +588,26 @@ static sw_status capture_begin(const sw_cuda_queue *queue)
     return fail((int)error, "cudaStreamBeginCapture", "%s", "");
 }
 
-/* An executable graph, with what its first launch would do first done. */
+/* An executable graph, with what its first launch would do first done. The driver says nothing
+ * of its memory but that there is less. */
 static sw_status make(cudaGraph_t graph, const sw_cuda_queue *queue, sw_cuda_graph *out)
 {
-    size_t nodes = 0;
+    size_t nodes = 0, before = 0, left = 0, total;
     CALL(cudaGraphGetNodes, (graph, NULL, &nodes), "%s", "");
+    CALL(cudaMemGetInfo, (&before, &total), "%s", "");
     CALL(cudaGraphInstantiate, (&out->exec, graph, 0), "%zu nodes", nodes);
-    const cudaError_t error = cudaGraphUpload(out->exec, stream_of(queue));
+    const char *call = "cudaGraphUpload";
+    cudaError_t error = cudaGraphUpload(out->exec, stream_of(queue));
+    if (error == cudaSuccess) {
+        call = "cudaMemGetInfo";
+        error = cudaMemGetInfo(&left, &total);
+    }
     if (error != cudaSuccess) {
         (void)cudaGraphExecDestroy(out->exec);
-        return fail((int)error, "cudaGraphUpload", "%zu nodes", nodes);
+        return fail((int)error, call, "%zu nodes", nodes);
     }
     out->nodes = nodes;
+    out->bytes = before > left ? before - left : 0;
     return SW_OK;
 }
 
@@ -642,6 +650,11 @@ static sw_status graph_launch(sw_cuda_graph *graph, const sw_cuda_queue *queue)
 static size_t graph_nodes(const sw_cuda_graph *graph)
 {
     return graph->nodes;
+}
+
+static size_t graph_bytes(const sw_cuda_graph *graph)
+{
+    return graph->bytes;
 }
 
 static void graph_destroy(sw_cuda_graph *graph)
@@ -796,7 +809,8 @@ static const sw_cuda_api functions =
             .record = event_record, .after = event_after, .done = event_done,
             .wait = event_wait, .between = event_between, .capture_begin = capture_begin,
             .capture_end = capture_end, .graph_launch = graph_launch,
-            .graph_nodes = graph_nodes, .graph_destroy = graph_destroy);
+            .graph_nodes = graph_nodes, .graph_bytes = graph_bytes,
+            .graph_destroy = graph_destroy);
 
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {
