@@ -26,7 +26,7 @@ typedef struct {
     int major, minor;    /* compute capability */
     int driver, runtime; /* 1000 * major + 10 * minor: 13020 is 13.2 */
     int blas;            /* version of cuBLASLt, as its library says; 0: built without */
-    bool can_map;        /* memory can be mapped into a reserved range */
+    bool can_map;        /* memory can be mapped into a reserved range: tried when opened */
     size_t granularity;  /* of mapping; 0 without */
     bool loaded;         /* all kernels are on the card; else each comes at its first launch */
     size_t total_bytes;

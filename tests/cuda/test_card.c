@@ -645,14 +645,17 @@ SW_TEST("who waits for a capture holds nothing up")
 
 /* ---- cards that cannot map --------------------------------------------------------------- */
 
-/* Blocks move when a larger batch comes, while earlier work is late. */
+/* Blocks move when a larger batch comes, while earlier work is late. The driver has no mapping,
+ * or says that it has, and refuses. */
 SW_TEST("a card of plain blocks trains the same")
 {
     unsigned char *bytes = NULL;
-    for (int plain = 0; plain < 2; plain++)
+    for (int plain = 0; plain < 3; plain++)
         for (uint64_t lazy = 0; lazy < 2; lazy++) {
-            sw_fake_card_new(&(sw_fake_card){.cannot_map = plain == 1}, lazy);
+            sw_fake_card_new(&(sw_fake_card){.cannot_map = plain == 1}, lazy)
+                ->fail("cuMemMap", 0, plain == 2 ? 801 : -1); /* cudaErrorNotSupported */
             sw_exec *exec = exec_on("cuda");
+            CU_ASSERT_EQUAL(exec->target.device->memory.granularity > 0, plain == 0);
             net *n = net_new(false, NULL);
             for (int step = 0; step < 6; step++) {
                 const batch b = net_batch(false, 0, step < 2 ? 2 : step < 4 ? 37 : 8);
