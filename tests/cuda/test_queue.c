@@ -537,6 +537,33 @@ SW_TEST("a forgotten program takes its graphs along")
     CU_ASSERT(same(a, b));
 }
 
+/* Neither rows nor columns of the factors lie side by side. */
+static void apart_step(sw_ctx *c, void *user)
+{
+    static const int turned[] = {2, 0, 1};
+    const sw_value x = sw_permute(
+        c, sw_reshape(c, sw_tanh(c, sw_input(c, 0)), SW_SHAPE(8, 14, 14)), turned, 3);
+    sw_metric(c, "loss", sw_mean(c, sw_matmul(c, x, sw_transpose(c, x, 1, 2)), 7));
+}
+
+SW_TEST("a product of bf16 takes factors that lie apart")
+{
+    const batch b = net_batch(false, 0, 8);
+    double loss[3];
+    new_card(true);
+    for (int i = 0; i < 3; i++) { /* float32 on the CPU, then bf16 on both */
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .compute = i > 0 ? SW_BF16 : SW_F32);
+        sw_run_args args = net_args(net_new(false, NULL), &b);
+        args.fn = apart_step;
+        sw_exec *exec = i == 2 ? on_card(&opts) : net_exec(&opts);
+        OK(sw_run(exec, &args));
+        OK(sw_metric_get(exec, "loss", &loss[i]));
+        SW_CHECK(fabs(loss[i] - loss[0]) < 0.02 * fabs(loss[0]), "%g, in float32 %g", loss[i],
+                 loss[0]);
+    }
+    CU_ASSERT(loss[1] != loss[0] && loss[2] != loss[0]);
+}
+
 /* Where there are too many graphs, or too many bytes of them, the one that was used longest ago
  * goes. */
 static void three_in_turns(bool by_bytes)
