@@ -3,8 +3,8 @@
  * what is captured when and what is copied where (runtime/exec/queue.h).
  *
  * Errors: SW_NOMEM where the device or the host has no memory, SW_DEVICE for all others; the
- * message names the CUDA function, its error and what it was asked for. After SW_DEVICE other
- * than from open() the device must be taken for broken. A function that fails has changed
+ * message names the CUDA function, its error and what it was asked for. After SW_DEVICE info()
+ * says whether the device is broken: then it fails too. A function that fails has changed
  * nothing. Handles are the module's; functions with one queue or event belong to one thread at
  * a time, those of a device may be called by several. */
 #ifndef SW_CUDA_API_H
@@ -26,7 +26,7 @@ typedef struct {
     int major, minor;    /* compute capability */
     int driver, runtime; /* 1000 * major + 10 * minor: 13020 is 13.2 */
     int blas;            /* version of cuBLASLt, as its library says; 0: built without */
-    bool can_map;        /* memory can be mapped into a reserved range */
+    bool can_map;        /* memory can be mapped into a reserved range: tried when opened */
     size_t granularity;  /* of mapping; 0 without */
     bool loaded;         /* all kernels are on the card; else each comes at its first launch */
     size_t total_bytes;
@@ -99,6 +99,9 @@ struct sw_cuda_api {
     sw_status (*capture_end)(const sw_cuda_queue *queue, sw_cuda_graph **out);
     sw_status (*graph_launch)(sw_cuda_graph *graph, const sw_cuda_queue *queue);
     size_t (*graph_nodes)(const sw_cuda_graph *graph);
+    /* By which the card's free memory fell while it was made: 0 where the driver had kept some,
+     * and other programs change it too. */
+    size_t (*graph_bytes)(const sw_cuda_graph *graph);
     void (*graph_destroy)(sw_cuda_graph *graph);
 };
 

@@ -237,7 +237,7 @@ void sw_prof_fits_record(sw_profile *profile, int64_t batch, size_t bytes, size_
 
 int64_t sw_prof_device_rest(const sw_prof_device *d)
 {
-    size_t ours = 0;
+    size_t ours = d->graph_bytes;
     for (int i = 0; i < SW_ARENA_USES; i++)
         ours += d->committed_bytes[i];
     return (int64_t)d->open_bytes - (int64_t)d->free_bytes - (int64_t)ours;
@@ -278,7 +278,7 @@ static void put_device(sw_json *j, const void *device)
     }
     sw_json_end(j);
     sw_json_put_i64(j, "unexplained_bytes", sw_prof_device_rest(d));
-    sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
+    SW_JSON_PUT(j, d, graph_bytes, pinned_bytes);
 }
 
 void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device)

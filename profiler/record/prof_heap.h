@@ -99,11 +99,12 @@ typedef struct {
     size_t free_bytes; /* now, other programs included */
     /* Of our arenas, by use: that have memory, and that were promised. */
     size_t committed_bytes[SW_ARENA_USES], promised_bytes[SW_ARENA_USES];
+    size_t graph_bytes;  /* of captured runs */
     size_t pinned_bytes; /* of the host, for all devices */
 } sw_prof_device;
 
-/* Of what was taken since it was opened, bytes that no arena of ours has: the libraries',
- * graphs, and other programs; below 0 where these have given some back. */
+/* Of what was taken since it was opened, bytes that no arena and no graph of ours has: the
+ * libraries', and other programs; below 0 where these have given some back. */
 int64_t sw_prof_device_rest(const sw_prof_device *device);
 /* Into the profile's file: a record of the type "device". */
 void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device);

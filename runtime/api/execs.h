@@ -114,9 +114,11 @@ typedef struct {
     size_t free_bytes;   /* now */
     /* That all our arenas there have, in whole pages: models, steps, inputs and metrics. */
     size_t model_bytes, arena_bytes, data_bytes;
-    int64_t unexplained_bytes; /* open - free - arenas: libraries, graphs, other programs; below
-                                  0 where these have given some back */
+    int64_t unexplained_bytes; /* open - free - arenas - graphs: libraries, other programs;
+                                  below 0 where these have given some back */
     size_t pinned_bytes; /* memory of the host that is held fast for copies, of all devices */
+    size_t
+        graph_bytes; /* by which free memory fell while graphs were made that are there now */
 } sw_device_info;
 /* SW_DEVICE where the card has failed. */
 SW_MUST_USE SW_API sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out);

@@ -26,11 +26,15 @@ static sw_status fault_of(const swi_device *device)
     return SW_OK;
 }
 
+/* A call that the card refused, and that still answers, has broken nothing: the caller gets the
+ * refusal, later calls do not. */
 static sw_status keep_fault(swi_device *device, sw_status status)
 {
+    sw_cuda_info now;
     if (status == SW_DEVICE && !device->faulted) {
-        device->faulted = true;
         strncpy(device->fault, sw_last_error(), sizeof device->fault - 1);
+        device->faulted = device->api->info(device->card, &now) != SW_OK;
+        return sw_error_set(status, __FILE__, __LINE__, "%s", device->fault);
     }
     return status;
 }
@@ -106,6 +110,16 @@ void swi_device_unpin(swi_device *device, void *block, size_t bytes)
     sw_heap_note_end(block, SW_HEAP_PINNED, bytes);
     if (block != NULL)
         device->api->host_free(device->card, block);
+}
+
+size_t swi_device_graphs(swi_device *device, size_t more, size_t less)
+{
+    pthread_mutex_lock(&device->lock);
+    SW_ASSERT(device->graph_bytes + more >= less);
+    device->graph_bytes += more - less;
+    const size_t bytes = device->graph_bytes;
+    pthread_mutex_unlock(&device->lock);
+    return bytes;
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ struct swi_device {
     uint32_t users;
     pthread_mutex_t lock; /* of what follows */
     sw_cuda_queue queue;  /* of the copies below */
+    size_t graph_bytes;   /* of all graphs on the card */
     bool faulted;
     char fault[512];
     const sw_cuda_fusion *fusions;
@@ -58,6 +59,9 @@ const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first
 SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
 void swi_device_unpin(swi_device *device, void *block, size_t bytes); /* NULL is fine */
 
+/* Bytes of the card's graphs, with `more` from now on and without `less`. */
+size_t swi_device_graphs(swi_device *device, size_t more, size_t less);
+
 /* Between host memory and the device's, for calls that are no part of a step: they wait until
  * all that was launched on a card is done, and then until the copy is. */
 SW_MUST_USE sw_status swi_device_read(swi_device *device, void *to, const void *from,
@@ -68,10 +72,11 @@ SW_MUST_USE sw_status swi_device_copy(swi_device *device, void *to, const void *
                                       size_t bytes);
 SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes);
 
-/* The first fault that a call on the card reported is kept: from then on every call above
- * answers it. swi_device_fault: SW_OK, or SW_DEVICE with its message set again.
- * swi_device_faulted: keeps the thread's last error if `status` is SW_DEVICE; returns
- * `status`. */
+/* The first fault of the card is kept: from then on every call above answers it. A refusal is
+ * no fault, if the card still answers when it is asked for its memory: what breaks a card, an
+ * illegal address for one, is the answer to every later call of CUDA. swi_device_fault: SW_OK,
+ * or SW_DEVICE with its message set again. swi_device_faulted: keeps the thread's last error
+ * where `status` is SW_DEVICE and the card is broken; returns `status`. */
 SW_MUST_USE sw_status swi_device_fault(swi_device *device);
 sw_status swi_device_faulted(swi_device *device, sw_status status);
 

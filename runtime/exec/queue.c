@@ -368,7 +368,8 @@ sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
 
 enum {
     COUNTERS_BYTES = SW_ALIGN, /* before the inputs */
-    MOST_GRAPHS = 256          /* members of a population have one each */
+    MOST_GRAPHS = 256,         /* members of a population have one each */
+    GRAPHS_SHARE = 32          /* of the card's memory graphs have at most one in so many */
 };
 
 static uint64_t numbers;
@@ -442,6 +443,7 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     q->sync_ops = opts->sync_ops;
     q->no_graphs = opts->no_graphs;
     q->most_graphs = MOST_GRAPHS;
+    q->most_graph_bytes = q->device->info.total_bytes / GRAPHS_SHARE;
     const sw_status status = make(q, opts);
     if (status == SW_OK)
         *out = q;

@@ -2,7 +2,8 @@
  *
  * A graph holds addresses and the seed, so there is one for each binding of a program: the step
  * arena, the place of inputs, the models, and the seed, which members have of their own. The
- * least recently used goes where there are too many. */
+ * least recently used goes where there are too many, or where they have too much of the card's
+ * memory. */
 #include "alloc/base/assert.h"
 #include "profiler/record/nvtx.h"
 #include "runtime/exec/queue_internal.h"
@@ -127,8 +128,10 @@ sw_status swi_queue_count_launches(const swi_queue *q, swi_frame *f, uint32_t *l
 
 static void free_binding(const swi_queue *q, swi_binding *b)
 {
-    if (b->graph != NULL)
+    if (b->graph != NULL) {
+        (void)swi_device_graphs(q->device, 0, q->api->graph_bytes(b->graph));
         q->api->graph_destroy(b->graph);
+    }
     swi_phase_events_free(q, &b->phase_events);
     sw_heap_free(b, SW_HEAP_PROGRAMS, sizeof *b);
 }
@@ -174,12 +177,8 @@ static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *cons
     return NULL;
 }
 
-static sw_status reserve_binding(swi_queue *q)
+static sw_status drop_oldest(swi_queue *q)
 {
-    SW_TRY(sw_heap_reserve(&q->bindings, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
-                           sizeof(void *)));
-    if (q->n_bindings < q->most_graphs)
-        return SW_OK;
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < q->n_bindings; i++)
         if (q->bindings[i]->used < q->bindings[oldest]->used)
@@ -187,6 +186,13 @@ static sw_status reserve_binding(swi_queue *q)
     SW_TRY(swi_queue_sync(q));
     drop(q, oldest);
     return SW_OK;
+}
+
+static sw_status reserve_binding(swi_queue *q)
+{
+    SW_TRY(sw_heap_reserve(&q->bindings, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
+                           sizeof(void *)));
+    return q->n_bindings < q->most_graphs ? SW_OK : drop_oldest(q);
 }
 
 /* All of a run that is the same each time, with the launches of the run before.
@@ -217,6 +223,8 @@ static sw_status end_capture(swi_queue *q, swi_binding *b)
     const sw_status status = swi_queue_fault(q, q->api->capture_end(&q->compute, &b->graph));
     if (status == SW_NOMEM)
         SW_FAIL(status, "%s; no_graphs, --no-graphs, runs without graphs", sw_last_error());
+    if (status == SW_OK)
+        (void)swi_device_graphs(q->device, q->api->graph_bytes(b->graph), 0);
     return status;
 }
 
@@ -269,6 +277,8 @@ static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *ba
     }
     b->used = ++q->clock;
     q->bindings[q->n_bindings++] = b;
+    while (q->n_bindings > 1 && swi_device_graphs(q->device, 0, 0) > q->most_graph_bytes)
+        SW_TRY(drop_oldest(q));
     return SW_OK;
 }
 

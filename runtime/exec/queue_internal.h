@@ -101,7 +101,8 @@ struct swi_queue {
     swi_phase_events *phase_events; /* of what is launched now; NULL: no clocks */
     swi_binding **bindings;
     uint32_t n_bindings, cap_bindings, next_binding;
-    uint32_t most_graphs; /* the least recently used goes */
+    uint32_t most_graphs;    /* the least recently used goes */
+    size_t most_graph_bytes; /* of all graphs on the card; one of each queue may have more */
     uint64_t clock;
     void *outputs; /* copies in host memory */
     size_t outputs_bytes;

@@ -287,6 +287,22 @@ static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
     return SW_OK;
 }
 
+/* Factors of bf16 go to a card's library as they lie, which takes matrices whose rows or
+ * columns lie side by side, batches evenly apart. Other views are copied before. */
+static bool suits_library(const sw_ctx *ctx, uint32_t value)
+{
+    const swi_value *v = &ctx->trace.values[value];
+    const sw_shape *s = &v->type.shape;
+    int64_t stride[SW_MAX_RANK];
+    if (v->strides == 0 || s->rank < 2)
+        return true;
+    swi_value_strides(&ctx->trace, v, stride);
+    for (int i = 0; i + 3 < s->rank; i++)
+        if (stride[i] != stride[i + 1] * s->dim[i + 1])
+            return false;
+    return stride[s->rank - 1] == 1 || stride[s->rank - 2] == 1;
+}
+
 sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                     const void *attrs, const uint32_t *into, uint32_t accumulate,
                     const char *stream, uint32_t *outs)
@@ -327,8 +343,11 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                                           desc->name, i, sw_dtype_name(dtype)));
         const bool pieces =
             (halves && word < SWI_HALVES_PRODUCT) || (accumulate != 0 && is_half(ctx, in[i]));
+        const bool native = halves && word == SWI_HALVES_PRODUCT && desc->view == NULL &&
+                            !swi_target_of(ctx->exec)->device->backend->host_memory;
         const bool strided =
-            desc->view != NULL || (!pieces && i < 32 && (desc->strided_in >> i & 1u) != 0);
+            desc->view != NULL || (!pieces && (!native || suits_library(ctx, in[i])) &&
+                                   i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)
             in[i] = swi_contiguous(ctx, in[i]);
         if (ctx->status != SW_OK)

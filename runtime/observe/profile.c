@@ -448,7 +448,7 @@ static void add_arena(void *context, const sw_address_range *c)
 }
 
 /* The name is put into `name`, 16 bytes; the card's stays the device's. */
-static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
+static sw_status look(swi_device *device, char *name, sw_prof_device *out)
 {
     sw_cuda_info now;
     sw_heap_stats pinned;
@@ -462,6 +462,7 @@ static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
                                    .total_bytes = now.total_bytes,
                                    .open_bytes = device->info.open_bytes,
                                    .free_bytes = now.free_bytes, .pinned_bytes = pinned.bytes);
+    out->graph_bytes = swi_device_graphs(device, 0, 0);
     sw_address_map_visit(add_arena, &(summing){device->memory.context, out});
     return SW_OK;
 }
@@ -491,6 +492,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
         info.arena_bytes = d.committed_bytes[SW_ARENA_STEP];
         info.data_bytes = d.committed_bytes[SW_ARENA_DATA];
         info.unexplained_bytes = sw_prof_device_rest(&d);
+        info.graph_bytes = d.graph_bytes;
         info.pinned_bytes = d.pinned_bytes;
     }
     swi_struct_write(SWI_STRUCT_sw_device_info, out, &info);

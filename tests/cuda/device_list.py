@@ -2,10 +2,12 @@
 """Which kernels a real device has checked last, and with which sources: tests/cuda/DEVICE.md.
 
     device_list.py SOURCE_DIR BUILD_DIR mark [--out FILE] [DATE CARD DRIVER]
+    device_list.py SOURCE_DIR BUILD_DIR ops
     device_list.py SOURCE_DIR BUILD_DIR test
 
-mark: the ops on standard input, one in a line, have passed on that card as the sources are now. Without a card it brings the
-list to the ops and files of today.
+mark: of the entries on standard input (op, which, how many the op has, passed or failed; of any number of processes), ops that
+have passed with all of theirs have passed on that card as the sources are now. Without a card it brings the list to the ops and
+files of today. ops: the ops of the module's table, one in a line.
 A kernel's sources are the .cu files that its entries are in and all that they include of this project, without comments; their
 hash is kept with the date, the card and its driver. A kernel that no device has checked since its sources changed is stale: it
 is shown, never an error.
@@ -47,15 +49,19 @@ def hash_of(folders, *paths):
     return hashlib.sha256("".join(texts_of(folders, p, set()) for p in paths).encode()).hexdigest()[:16]
 
 
-def kernels(source, build):
-    """{op: [files, hash]} of the module's table, in its order; nothing is checked yet."""
+def entries_of(source, build):
+    """(op, function) of the module's table, in its order."""
     def read(folder, path):
         with open(os.path.join(folder, path)) as f:
             return f.read()
     unary = re.findall(r"^SW_(?:UNARY|BENT|POWER)\((\w+)", read(source, "kernels/unary.def"), re.M)
     updates = re.findall(r"^SW_OPTIMIZER\((\w+)", read(source, "kernels/optimizers.def"), re.M)
     entries = [(op, "sw_cuda_%s_forward" % op) for op in unary + [kind + "_update" for kind in updates]]
-    entries += re.findall(r"^SW_CUDA_KERNEL\((\w+), \S+, (\w+),", read(build, "kernels/cuda/units.def"), re.M)
+    return entries + re.findall(r"^SW_CUDA_KERNEL\((\w+), \S+, (\w+),", read(build, "kernels/cuda/units.def"), re.M)
+
+
+def kernels(source, build):
+    """{op: [files, hash]} of the module's table, in its order; nothing is checked yet."""
     units = sorted(f[:-3] for f in os.listdir(os.path.join(source, "kernels/cuda")) if f.endswith(".cu"))
     home = {}  # of each function
     for unit in units:
@@ -63,7 +69,7 @@ def kernels(source, build):
         out = subprocess.run(["nm", "--defined-only"] + [o for o in objects if os.path.exists(o)][:1], capture_output=True, text=True).stdout
         home.update((name, unit) for name in re.findall(r" T (sw_cuda_\w+)", out))
     files = {}
-    for op, function in entries:
+    for op, function in entries_of(source, build):
         if function not in home:
             raise Bad("no objects of the kernels, or no nm: " + function)
         if home[function] not in files.setdefault(op, []):
@@ -90,6 +96,13 @@ def read_list(text, ops):
 def write_list(ops, checked):
     row = "| %s | %s | %s | %s | %s | %s |\n"
     return HEAD + "".join(row % (op, files, *checked.get(op, ["-", "never", "-", "-"])) for op, (files, _) in ops.items())
+
+
+def passed(text):
+    """Ops of which all entries have passed in a process or another, and none has failed."""
+    rows = {tuple(line.split()) for line in text.splitlines()}
+    failed = {op for op, _, _, word in rows if word != "passed"}
+    return sorted({op for op, _, n, _ in rows if op not in failed and int(n) == sum(row[0] == op for row in rows)})
 
 
 def mark(ops, checked, names, date, card, driver):
@@ -137,6 +150,7 @@ def test(source, ops, text):
     assert read_list(write_list(ops, checked), {}) == {}
     assert [state(ops, checked, op).split()[0] for op in ("relu", "tanh")] == ["checked", "never"]
     assert state({**ops, "relu": ["unary", "0" * 16]}, checked, "relu").startswith("changed")
+    assert passed("relu -1 2 passed\nadd -1 3 passed\nrelu 0 2 passed\nrelu 0 2 passed\nmul -1 1 failed\nmul -1 1 passed\n") == ["relu"]
     for bad in ("|---|\n| relu | unary | 12 | 2031-02-03 | card | 1 |\n", "|---|\n| relu | unary |\n", ""):
         assert refused(read_list, bad, ops)
     print("1 passed, 0 failed, 0 skipped")
@@ -147,16 +161,18 @@ def main(source, build, what, *rest):
     out = path
     if rest[:1] == ("--out",):
         out, rest = rest[1], rest[2:]
+    if what == "ops":
+        return print("\n".join(dict.fromkeys(op for op, _ in entries_of(source, build))))
     ops = kernels(source, build)
     with open(path) as f:
         text = f.read()
     if what == "test":
         return test(source, ops, text)
     if what != "mark" or len(rest) not in (0, 3):
-        raise Bad("expected test, or mark with DATE CARD DRIVER or nothing")
+        raise Bad("expected ops, test, or mark with DATE CARD DRIVER or nothing")
     checked = read_list(text, ops)
     if rest:
-        mark(ops, checked, sys.stdin.read().split(), *rest)
+        mark(ops, checked, passed(sys.stdin.read()), *rest)
     with open(out, "w") as f:
         f.write(write_list(ops, checked))
 

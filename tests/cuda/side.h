@@ -40,8 +40,8 @@ bool sw_side_counts(uint64_t *launches);
 void sw_side_tell(void);
 /* No launch can succeed any more. */
 bool sw_side_broken(void);
-/* Entries of an op were compared; on a card, ops all of whose entries were, and never failed,
- * are written to $STEPWELL_DEVICE_OPS at the end, one in a line. */
+/* An entry was compared. On a card, $STEPWELL_DEVICE_OPS gets a line for each at the end: op,
+ * which, how many entries the op has, and passed or failed. */
 void sw_side_compared(const sw_cuda_entry *entry, bool passed);
 /* Give all back; the next call above begins again. */
 void sw_side_close(void);

@@ -580,7 +580,14 @@ CARDS_TEST(fail_once, "the first fault is kept and answers all later calls", fal
     char back[8] = "kept";
     void *there = NULL, *block = &back;
     CU_ASSERT_EQUAL(d->memory.alloc(d->memory.context, &there, 8), SW_OK);
-    f->fail("cudaMemcpyAsync", 0, 1);
+    f->fail("cudaMemcpyAsync", 0, 1); /* refused: the card still answers */
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cudaErrorInvalidValue"));
+    CU_ASSERT_EQUAL(swi_device_fault(d), SW_OK);
+    CU_ASSERT_EQUAL(swi_device_write(d, there, back, 8), SW_OK);
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_OK);
+    CU_ASSERT_STRING_EQUAL(back, "kept");
+    f->fail("cudaMemcpyAsync", 0, 700);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
     const char *before = sw_textf("cuda:0 failed before: %s", sw_last_error());
     CU_ASSERT_PTR_NOT_NULL(strstr(before, "cudaMemcpyAsync"));

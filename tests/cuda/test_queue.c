@@ -537,15 +537,43 @@ SW_TEST("a forgotten program takes its graphs along")
     CU_ASSERT(same(a, b));
 }
 
-/* Where there are too many graphs the one that was used longest ago goes. */
-SW_TEST("graphs have a bound")
+/* Neither rows nor columns of the second product's factors lie side by side. */
+static void apart_step(sw_ctx *c, void *user)
+{
+    static const int turned[] = {2, 0, 1};
+    const sw_value x = sw_reshape(c, sw_input(c, 0), SW_SHAPE(8, 14, 14));
+    const sw_value y = sw_permute(c, sw_matmul(c, x, sw_transpose(c, x, 1, 2)), turned, 3);
+    sw_metric(c, "loss", sw_mean(c, sw_matmul(c, y, sw_transpose(c, y, 1, 2)), 7));
+}
+
+SW_TEST("a product of bf16 takes factors that lie apart")
+{
+    const batch b = net_batch(false, 0, 8);
+    double loss[3];
+    new_card(true);
+    for (int i = 0; i < 3; i++) { /* float32 on the CPU, then bf16 on both */
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .compute = i > 0 ? SW_BF16 : SW_F32);
+        sw_run_args args = net_args(net_new(false, NULL), &b);
+        args.fn = apart_step;
+        sw_exec *exec = i == 2 ? on_card(&opts) : net_exec(&opts);
+        OK(sw_run(exec, &args));
+        OK(sw_metric_get(exec, "loss", &loss[i]));
+        SW_CHECK(fabs(loss[i] - loss[0]) < 0.02 * fabs(loss[0]), "%g, in float32 %g", loss[i],
+                 loss[0]);
+    }
+    CU_ASSERT(loss[1] != loss[0] && loss[2] != loss[0]);
+}
+
+/* Where there are too many graphs, or too many bytes of them, the one that was used longest ago
+ * goes. */
+static void three_in_turns(bool by_bytes)
 {
     new_card(true);
     sw_exec *device = on_card(NULL), *order = in_order();
     net *a[3], *b[3];
     const int turns[] = {0, 1, 0, 2, 0, 1, 0, 2};
     const uint64_t captures[] = {1, 2, 2, 3, 3, 4, 4, 5};
-    device->queue->most_graphs = 2;
+    device->queue->most_graphs = by_bytes ? 256 : 2;
     for (int i = 0; i < 3; i++) {
         a[i] = net_new(false, NULL);
         b[i] = net_new(false, NULL);
@@ -553,11 +581,26 @@ SW_TEST("graphs have a bound")
     for (int i = 0; i < 8; i++) {
         step_on(device, a[turns[i]], noisy_step, i, ROWS);
         step_on(order, b[turns[i]], noisy_step, i, ROWS);
+        if (by_bytes && i == 0)
+            device->queue->most_graph_bytes =
+                2 * swi_device_graphs(device->queue->device, 0, 0);
         CU_ASSERT_EQUAL(captures_so_far(), captures[i]);
-        CU_ASSERT(graphs_now() <= 2);
+        CU_ASSERT(graphs_now() <= 2 && graphs_now() > 0);
+        CU_ASSERT(swi_device_graphs(device->queue->device, 0, 0) <=
+                  device->queue->most_graph_bytes);
     }
+    device->queue->most_graph_bytes = 1; /* one stays */
+    step_on(device, a[1], noisy_step, 8, ROWS);
+    step_on(order, b[1], noisy_step, 8, ROWS);
+    CU_ASSERT_EQUAL(graphs_now(), 1);
     for (int i = 0; i < 3; i++)
         CU_ASSERT(same(a[i], b[i]));
+}
+
+SW_TEST("graphs have a bound")
+{
+    three_in_turns(false);
+    three_in_turns(true);
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */

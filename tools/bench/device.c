@@ -7,9 +7,10 @@
 typedef struct {
     const char *device, *only; /* one case; NULL: all */
     int64_t steps, warmup;
-    int64_t share;     /* batches are a share of what the cases say: 1 is all */
-    int64_t raw_bytes; /* of what is copied */
-    int64_t raw_side;  /* of the matrices */
+    int64_t share;         /* batches are a share of what the cases say: 1 is all */
+    int64_t raw_bytes;     /* of what is copied */
+    int64_t raw_side;      /* of the matrices */
+    const char *precision; /* of networks */
     bool tf32, no_graphs, graphs;
 } asked_for;
 static asked_for o;
@@ -197,6 +198,7 @@ static sw_status measure_card(bench *b)
 #define NETWORK_ROW(X, t) \
     X(t, WORD, network, "step", 16) \
     X(t, COUNT, batch, "batch", 6) \
+    X(t, NS, first_step_ns, "first", 0) /* time of the clock of the first step: trace and plan too */ \
     X(t, TIMES, step, "", 0) /* device time: from the first phase's begin to the last one's end */ \
     X(t, NS, in_a_loop_ns, "in a loop", 0) /* time of the clock for one of all steps, none waited for */ \
     X(t, BYTES, peak_bytes, "peak", 0) /* most that lived at one time, as the run says */ \
@@ -206,6 +208,7 @@ static sw_status measure_card(bench *b)
     X(t, BYTES, total_bytes, NULL, 0) \
     X(t, COUNT, launches, "launches", 8) \
     X(t, BYTES, card_bytes, "card", 0) /* by which the card's free memory is less than when it was opened */ \
+    X(t, COUNT, cublaslt, NULL, 0) /* its version, as the library says; 0: built without */ \
     X(t, REAL, loss, NULL, 0) /* of the last step */
 /* clang-format on */
 BENCH_ROW(row, fields, NETWORK_ROW);
@@ -214,8 +217,13 @@ BENCH_ROW(row, fields, NETWORK_ROW);
  * waiting, what a step costs in a loop. */
 static sw_status measure_steps(bench_subject *s, cli_times *times, row *out)
 {
-    for (int64_t i = 0; i < o.warmup && !cli_interrupted(); i++)
+    double loss;
+    uint64_t start = cli_clock_ns();
+    for (int64_t i = 0; i < o.warmup && !cli_interrupted(); i++) {
         SW_TRY(bench_subject_step(s));
+        SW_TRY(sw_metric_get(s->exec, "loss", &loss)); /* waits for it */
+        out->first_step_ns = i == 0 ? (int64_t)(cli_clock_ns() - start) : out->first_step_ns;
+    }
     for (int64_t i = 0; i < o.steps && !cli_interrupted(); i++) {
         sw_run_info info = {.size = sizeof info};
         uint64_t ns = 0;
@@ -226,7 +234,7 @@ static sw_status measure_steps(bench_subject *s, cli_times *times, row *out)
         cli_times_add(times, ns);
         out->peak_bytes = (int64_t)info.peak_bytes;
     }
-    const uint64_t start = cli_clock_ns();
+    start = cli_clock_ns();
     int64_t done = 0;
     for (; done < o.steps && !cli_interrupted(); done++)
         SW_TRY(bench_subject_step(s));
@@ -235,6 +243,7 @@ static sw_status measure_steps(bench_subject *s, cli_times *times, row *out)
     out->step = cli_times_summary(times);
     sw_device_info at = {.size = sizeof at}; /* 0 for the CPU */
     SW_TRY(sw_exec_device(s->exec, &at));
+    out->cublaslt = at.blas;
     if (at.open_bytes > at.free_bytes)
         out->card_bytes = (int64_t)(at.open_bytes - at.free_bytes);
     const sw_run_args args = bench_subject_args(s);
@@ -258,6 +267,7 @@ static bool asked(const char *name)
 static sw_status measure(bench *b)
 {
     static const bench_field facts[] = {BENCH_OF(asked_for, WORD, device, "", 0),
+                                        BENCH_OF(asked_for, WORD, precision, "", 0),
                                         BENCH_OF(asked_for, FLAG, tf32, "TF32", 0),
                                         BENCH_OF(asked_for, FLAG, graphs, "graphs", 0)};
     const bench_case *c;
@@ -276,7 +286,8 @@ static sw_status measure(bench *b)
         const int64_t batch = c->batch / o.share > 0 ? c->batch / o.share : 1;
         const sw_exec_opts exec =
             SW_INIT(.size = sizeof exec, .device = o.device, .threads = (int)b->threads,
-                    .tf32 = o.tf32, .no_graphs = o.no_graphs);
+                    .tf32 = o.tf32, .no_graphs = o.no_graphs,
+                    .compute = strcmp(o.precision, "bf16") == 0 ? SW_BF16 : SW_F32);
         row r = {.network = c->name, .batch = batch, .card_bytes = BENCH_NONE};
         sw_status status = cli_times_init(&times, (uint64_t)o.steps);
         if (status == SW_OK)
@@ -294,6 +305,7 @@ static sw_status measure(bench *b)
 
 static const char *const cases[] = {"card",      "mlp4096",  "mlp256",  "lenet5",
                                     "mbconv128", "mbconv16", "gpt124m", NULL};
+static const char *const types[] = {"f32", "bf16", NULL};
 static const cli_option options[] = {
     BENCH_NAME("--device", &o.device, "cuda", "cuda, cuda:N or cpu", NULL),
     BENCH_NAME("--only", &o.only, NULL, "one of them (default: all)", cases),
@@ -305,6 +317,7 @@ static const cli_option options[] = {
                  "bytes of the tensors that card copies", 64, (int64_t)1 << 40),
     BENCH_NUMBER("--side", &o.raw_side, "8192", "of the matrices that card multiplies", 1,
                  1 << 17),
+    BENCH_NAME("--precision", &o.precision, "f32", "of activations: f32 or bf16", types),
     {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32"},
     BENCH_SWITCH("--no-graphs", &o.no_graphs, "launch each kernel by itself"),
 };

@@ -1,35 +1,43 @@
 #!/usr/bin/env python3
-"""Networks on a device, stepwell beside PyTorch: one command that measures and writes a page.
+"""One network on a device, stepwell beside PyTorch, or what the card can do by both: measured, and written to a page.
 
-usage: device.py STEPWELL --out FILE [--python PYTHON] [--device cuda] [--steps 50] [--rounds 2] [--only CASE]
-                 [--share 1] [--copy-bytes N] [--side N] [--seconds N]
+usage: device.py STEPWELL CASE --out FILE [--python PYTHON] [--device cuda] [--steps 50] [--rounds 2] [--share 1]
+                 [--copy-bytes N] [--side N] [--seconds 500]
 
-STEPWELL is the program; PYTHON an interpreter that has PyTorch (default: this one). Without PyTorch the page has
-stepwell's figures alone. The card's limits come first. All sides take turns, round by round; each is a process of
-its own. A side that fails, or begins later than --seconds after the start, is left out and named. FILE is Markdown;
-the figures of each run follow on the page as JSON, one line each.
+STEPWELL is the program; CASE card, mlp4096, mlp256, lenet5, mbconv128, mbconv16 or gpt124m; PYTHON an interpreter that
+has PyTorch (default: this one). Without PyTorch the page has stepwell's figures alone. All sides take turns, round by
+round, those that matter most first; each is a process of its own. A side that fails is left out and named, as is
+one that has no figures when --seconds are over. The page is written anew after each side, so that it is there whenever
+this ends: FILE is Markdown; the figures of each run follow as JSON, one line each. PyTorch compiles into an empty
+folder of this run, so the first step of the first round is a cold one.
 """
 import argparse
-import datetime
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-CASES = ["mlp4096", "mlp256", "lenet5", "mbconv128", "mbconv16", "gpt124m"]
-OURS = [("stepwell", []), ("stepwell, no graphs", ["--no-graphs"])]
-PEERS = [("PyTorch, eager", "eager"), ("PyTorch, compiled", "compile"), ("PyTorch, graph", "graph")]
+CASES = ["card", "mlp4096", "mlp256", "lenet5", "mbconv128", "mbconv16", "gpt124m"]
+EAGER, COMPILED = "PyTorch, eager, TF32", "PyTorch, compiled, bf16"
+# (name, mode of device_torch.py or None for stepwell, words)
+NETWORK = [("stepwell, TF32", None, ["--tf32"]), (COMPILED, "compile", ["--bf16", "--tf32"]), (EAGER, "eager", ["--tf32"]),
+           ("stepwell, bf16", None, ["--precision", "bf16"]), ("PyTorch, compiled, TF32", "compile", ["--tf32"]),
+           ("stepwell, fp32", None, []), ("stepwell, TF32, no graphs", None, ["--tf32", "--no-graphs"]),
+           ("PyTorch, graph, TF32", "graph", ["--tf32"])]
+CARD = [("stepwell, TF32", None, ["--tf32"]), (EAGER, "eager", ["--tf32"]), ("stepwell, fp32", None, []),
+        ("PyTorch, eager, fp32", "eager", [])]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def call(command, seconds):
+def call(command, seconds, env=None):
     """(object, None) or (None, why not)."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=env)
     except subprocess.TimeoutExpired:
-        return None, f"no end within {seconds:.0f} s"
+        return None, f"no end in the {seconds:.0f} s that were left"
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return None, lines[-1]
@@ -39,59 +47,35 @@ def call(command, seconds):
         return None, "no JSON on its standard output"
 
 
-def ours(args, case, words):
+def run(args, mode, words, seconds, cache):
+    """The figures of one side: of a network, or by kernel of the card."""
     common = ["--device", args.device, "--steps", str(args.steps), "--share", str(args.share), "--copy-bytes",
-              str(args.copy_bytes), "--side", str(args.side)]
-    found, why = call([args.stepwell, "bench", "device", "--json", "--quiet", "--only", case, *common, *words],
-                      args.seconds)
-    if found is None:
-        return None, why
-    if case == "card":
-        return {row["kernel"]: row for row in found["card"]}, None
-    return found["networks"][0], None
-
-
-def peer(args, case, mode, words):
-    found, why = call([args.python, os.path.join(HERE, "device_torch.py"), case, mode, "--device", args.device,
-                       "--steps", str(args.steps), "--share", str(args.share), "--copy-bytes", str(args.copy_bytes),
-                       "--side", str(args.side), *words], args.seconds)
+              str(args.copy_bytes), "--side", str(args.side), *words]
+    if mode is None:
+        found, why = call([args.stepwell, "bench", "device", "--json", "--quiet", "--only", args.case, *common], seconds)
+        if found is not None and args.case == "card":
+            return {row["kernel"]: row for row in found["card"]}, None
+        return (found["networks"][0], None) if found is not None else (None, why)
+    env = dict(os.environ, TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=os.path.join(cache, "triton"))
+    found, why = call([args.python, os.path.join(HERE, "device_torch.py"), args.case, mode, *common], seconds, env)
     return (found["found"], None) if found is not None else (None, why)
 
 
-def sides(args, case, torch):
-    """(name, how to run it) for a case."""
-    rows = [(name, lambda words=words: ours(args, case, words)) for name, words in OURS]
-    rows.append(("stepwell, TF32", lambda: ours(args, case, ["--tf32"])))
-    if torch:
-        rows += [(name, lambda mode=mode: peer(args, case, mode, [])) for name, mode in PEERS
-                 if args.device != "cpu" or mode != "graph"]
-        rows.append(("PyTorch, compiled, TF32", lambda: peer(args, case, "compile", ["--tf32"])))
-    if case == "card":
-        rows = [row for row in rows if row[0] in ("stepwell", "PyTorch, eager", "stepwell, TF32")]
-    return rows
-
-
-def measure(args, torch):
-    """{(case, side): [figures of each round]}, and what was left out."""
+def measure(args, sides, write):
+    """{side: [figures of each round]} and {side: why not}, given to write() whenever they change."""
     found, left_out, start = {}, {}, time.monotonic()
-    for turn in range(args.rounds):
-        for case in (["card"] if args.device != "cpu" else []) + CASES:
-            if args.only not in (None, case):
-                continue
-            rows = sides(args, case, torch)
-            for name, run in rows[turn % len(rows):] + rows[:turn % len(rows)]:
-                if (case, name) in left_out:
-                    continue
-                if time.monotonic() - start > args.seconds:
-                    figures, why = None, "no time was left"
-                else:
-                    figures, why = run()
-                if figures is None:
-                    if (case, name) not in found:
-                        left_out[case, name] = why
-                    continue
-                found.setdefault((case, name), []).append(figures)
-                print(f"round {turn + 1}: {case}, {name}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as cache:
+        for turn in range(args.rounds):
+            for name, mode, words in sides[turn % len(sides):] + sides[:turn % len(sides)]:
+                left = args.seconds - (time.monotonic() - start)
+                figures, why = None, "no time was left"
+                if name not in left_out and left > 0:
+                    figures, why = run(args, mode, words, left, os.path.join(cache, name))
+                if figures is not None:
+                    found.setdefault(name, []).append(figures)
+                elif name not in found:
+                    left_out.setdefault(name, why)
+                write(found, left_out)
     return found, left_out
 
 
@@ -103,84 +87,89 @@ def ms(ns):
     return f"{ns / 1e6:.3f}"
 
 
+def table(*rows):
+    """The first row: names of columns; numbers stand on the right."""
+    line = ["---" if i == 0 else "---:" for i in range(len(rows[0]))]
+    return ["| " + " | ".join(row) + " |" for row in (rows[0], line, *rows[1:])] + [""]
+
+
 def card_rows(found):
-    lines = ["| card | kernel | least, ms | median, ms | GB/s | TFLOP/s |", "|---|---|---:|---:|---:|---:|"]
-    for (case, name), rounds in found.items():
-        if case != "card":
-            continue
+    rows = [("card", "kernel", "least, ms", "median, ms", "GB/s", "TFLOP/s")]
+    for name, rounds in found.items():
         for kernel in rounds[0]:
-            least = min(r[kernel]["time"]["min_ns"] for r in rounds)
-            median = statistics.median(r[kernel]["time"]["median_ns"] for r in rounds)
-            lines.append(f"| {name} | {kernel} | {ms(least)} | {ms(median)} | "
-                         f"{max(r[kernel]['gigabytes_per_second'] for r in rounds):.1f} | "
-                         f"{max(r[kernel]['teraflops'] for r in rounds):.2f} |")
-    return lines
+            at = [r[kernel] for r in rounds]
+            rows.append((name, kernel, ms(min(r["time"]["min_ns"] for r in at)),
+                         ms(statistics.median(r["time"]["median_ns"] for r in at)),
+                         f"{max(r['gigabytes_per_second'] for r in at):.1f}", f"{max(r['teraflops'] for r in at):.2f}"))
+    return table(*rows)
 
 
-def net_rows(found):
-    lines = ["| network | batch | | least, ms | median, ms | in a loop, ms | peak, MiB | card, MiB |",
-             "|---|---:|---|---:|---:|---:|---:|---:|"]
-    for case in CASES:
-        for (which, name), rounds in found.items():
-            if which != case:
-                continue
-            last = rounds[-1]
-            lines.append(f"| {case} | {last['batch']} | {name} | {ms(min(r['step']['min_ns'] for r in rounds))} | "
-                         f"{ms(statistics.median(r['step']['median_ns'] for r in rounds))} | "
-                         f"{ms(statistics.median(r['in_a_loop_ns'] for r in rounds))} | {mib(last['peak_bytes'])} | "
-                         f"{mib(last.get('card_bytes'))} |")
-    return lines
+def net_rows(case, found):
+    medians = {name: statistics.median(r["step"]["median_ns"] for r in rounds) for name, rounds in found.items()}
 
+    def times(name, peer):
+        return f"{medians[name] / medians[peer]:.2f}" if medians.get(peer) else "-"
 
-def driver():
-    try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
-                              capture_output=True, text=True)
-    except OSError:
-        return "no nvidia-smi"
-    return done.stdout.strip() or "nvidia-smi has no card"
+    steps = [(case, "batch", "least, ms", "median, ms", "times eager TF32", "times compiled bf16", "in a loop, ms", "peak, MiB",
+              "card, MiB", "launches")]
+    first = [(case, "first step, s")]
+    for name, rounds in found.items():
+        last = rounds[-1]
+        steps.append((name, str(last["batch"]), ms(min(r["step"]["min_ns"] for r in rounds)), ms(medians[name]),
+                      times(name, EAGER), times(name, COMPILED),
+                      ms(statistics.median(r["in_a_loop_ns"] for r in rounds)), mib(last["peak_bytes"]),
+                      mib(last.get("card_bytes")), str(last.get("launches") or "-")))
+        cold = ": cold compile and one step" if "compiled" in name else ""
+        first.append((name + cold, f"{rounds[0]['first_step_ns'] / 1e9:.2f}"))
+    return table(*steps) + table(*first)
 
 
 def page(args, found, left_out, torch):
-    version = subprocess.run([args.stepwell, "--version"], capture_output=True, text=True).stdout.strip()
-    lines = [f"# Networks on a device, {datetime.date.today()}", "",
-             f"Card and driver: {driver()}. {version.splitlines()[0] if version else 'stepwell'}; "
-             f"{torch or 'no PyTorch'}. Written by `tools/bench/device.py`.", "",
-             f"{args.rounds} rounds in turns of {args.steps} steps after 5 of warm-up; least of all, median of the "
-             "rounds' medians, by device events. fp32 without TF32 where TF32 is not named. \"In a loop\": the clock's "
-             "time of a step where none is waited for. Peak: bytes that lived at one time, ours as the run counted "
-             "them, PyTorch's as its allocator did (of a graph: what is reserved). Card: what its free memory fell by "
-             "since the process had opened it."]
+    rounds = max([len(r) for r in found.values()] or [0])
+    ours = [r[0]["cublaslt"] for r in found.values() if "cublaslt" in r[0]]
+    lines = [f"## {args.case}", "",
+             f"{torch or 'no PyTorch'}; cuBLASLt {ours[0] if ours else 'not said'}. {rounds} rounds of {args.steps} steps after 5 of warm-up; least of all, median of the rounds' "
+             "medians, by device events. bf16 of PyTorch: autocast; channels last where there are convolutions; compiled: net "
+             "and loss. In a loop: the clock's time of a step where none is waited for. Peak: bytes that lived at one time, "
+             "ours as the run counted them, PyTorch's as its allocator did (of a graph: what is reserved). Card: what its "
+             "free memory fell by since the process had opened it."]
     if args.share > 1:
         lines[-1] += f" **Batches are 1/{args.share} of what they would be.**"
-    lines += ["", *card_rows(found), "", *net_rows(found), ""]
-    lines += [f"- left out: {case}, {name}: {why}" for (case, name), why in left_out.items()]
-    lines += ["", "```"] + [json.dumps({"case": case, "side": name, "rounds": rounds})
-                            for (case, name), rounds in found.items()] + ["```", ""]
-    return "\n".join(lines)
+    rows = [] if not found else card_rows(found) if args.case == "card" else net_rows(args.case, found)
+    lines += ["", *rows]
+    lines += [f"- left out: {name}: {why}" for name, why in left_out.items()]
+    lines += ["", "```"] + [json.dumps({"case": args.case, "side": name, "rounds": r}) for name, r in found.items()]
+    return "\n".join(lines + ["```", ""])
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
     parser.add_argument("stepwell")
+    parser.add_argument("case", choices=CASES)
     parser.add_argument("--out", required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", choices=["card", *CASES])
     parser.add_argument("--share", type=int, default=1)
     parser.add_argument("--copy-bytes", type=int, default=1 << 30)
     parser.add_argument("--side", type=int, default=8192)
-    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--seconds", type=float, default=500)
     args = parser.parse_args()
     torch = subprocess.run([args.python, "-c", "import torch; print('PyTorch', torch.__version__)"],
                            capture_output=True, text=True).stdout.strip()
-    found, left_out = measure(args, torch)
-    with open(args.out, "w") as file:
-        file.write(page(args, found, left_out, torch))
-    for (case, name), why in left_out.items():
-        print(f"left out: {case}, {name}: {why}", file=sys.stderr)
+    sides = [side for side in (CARD if args.case == "card" else NETWORK)
+             if side[1] is None or torch and (args.device != "cpu" or side[1] != "graph")]
+
+    def write(found, left_out):
+        with open(args.out + ".new", "w") as file:
+            file.write(page(args, found, left_out, torch))
+        os.replace(args.out + ".new", args.out)
+
+    write({}, {})
+    found, left_out = measure(args, sides, write)
+    for name, why in left_out.items():
+        print(f"left out: {args.case}, {name}: {why}", file=sys.stderr)
     return 0 if found else 1
 
 

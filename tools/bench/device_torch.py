@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """One network of `stepwell bench device` in PyTorch, or what the card can do; one JSON object on standard output.
 
-usage: device_torch.py CASE MODE [--device cuda] [--steps 50] [--warmup 5] [--share 1] [--tf32]
+usage: device_torch.py CASE MODE [--device cuda] [--steps 50] [--warmup 5] [--share 1] [--tf32] [--bf16]
                        [--copy-bytes 1073741824] [--side 8192]
 
 CASE  card, or a network: mlp4096, mlp256, lenet5, mbconv128, mbconv16, gpt124m
 MODE  eager; compile (torch.compile, default mode); graph (a whole step captured by torch.cuda.graph, after its own
       warm-up on a side stream). Of card only eager.
 
-Steps are what stepwell's are: the batch comes from pinned host memory in each of them, bytes as bytes; forward, loss,
+--bf16 is automatic mixed precision (torch.autocast), with parameters in float32. Networks of convolutions have
+channels last. Steps are what stepwell's are: the batch comes from pinned host memory in each of them, bytes as bytes; forward, loss,
 backward, a fused update, gradients set to none before. Times are of device events, one pair around each step; "in a
-loop" is the clock's time of a step where none is waited for. peak_bytes: the allocator's most, of a step after the
+loop" is the clock's time of a step where none is waited for. first_step_ns: the clock's time of the first step, in
+which a network is compiled; what TORCHINDUCTOR_CACHE_DIR holds is not compiled again. peak_bytes: the allocator's most, of a step after the
 warm-up; card_bytes: what the card's free memory fell by since the process had its context.
 """
 import argparse
@@ -46,19 +48,23 @@ class Pixels(nn.Module):
         self.inner = inner
 
     def forward(self, x):
-        return self.inner(x.to(torch.float32) * (1 / 255))
+        return self.inner(x.to(torch.float32, memory_format=torch.channels_last) * (1 / 255))
+
+
+def pixels(net):
+    return Pixels(net).to(memory_format=torch.channels_last)
 
 
 def mbconv():
     from mbconv_net import Net
     net = Net(3, 224, 1.0, 1.0)
     net.classes = nn.Linear(net.classes.in_features, 1000)
-    return Pixels(net)
+    return pixels(net)
 
 
 def lenet5():
-    from compare import build
-    return Pixels(build("lenet5"))
+    from speed_peer import torch_lenet
+    return pixels(torch_lenet(torch))
 
 
 def gpt():
@@ -157,13 +163,15 @@ class Step:
         batch, make, loss, data, optimizer = CASES[args.case]
         self.on_card = args.device != "cpu"
         self.batch = max(1, batch // args.share)
-        self.net, self.loss_of = make().to(args.device), loss
+        self.net = net = make().to(args.device)
+        self.forward = lambda x, y: loss(net(x), y)
         self.host = data(self.batch)
         if self.on_card:
             self.host = tuple(t.pin_memory() for t in self.host)
         self.x, self.y = (torch.empty_like(t, device=args.device) for t in self.host)
         self.optimizer = optimizer(self.net.parameters(), self.on_card)
         self.loss = None
+        self.cast = lambda: torch.autocast(args.device, torch.bfloat16, enabled=args.bf16)
         if args.mode == "graph" and hasattr(self.optimizer, "defaults"):
             for group in self.optimizer.param_groups:
                 if "capturable" in group:
@@ -171,7 +179,8 @@ class Step:
 
     def compute(self):
         self.optimizer.zero_grad(set_to_none=True)
-        self.loss = self.loss_of(self.net(self.x), self.y)
+        with self.cast():
+            self.loss = self.forward(self.x, self.y)
         self.loss.backward()
         self.optimizer.step()
 
@@ -204,28 +213,31 @@ def network(args):
     free = torch.cuda.mem_get_info()[0] if args.device != "cpu" else 0
     step = Step(args)
     if args.mode == "compile":
-        step.net = torch.compile(step.net)
+        step.forward = torch.compile(step.forward)
     elif args.mode == "graph":
         step.compute = captured(step)
     timer = Timer(step.on_card)
-    start = time.perf_counter()
-    for _ in range(args.warmup):
+    start = time.perf_counter_ns()
+    step.run()
+    if step.on_card:
+        torch.cuda.synchronize()
+    first = time.perf_counter_ns() - start
+    for _ in range(args.warmup - 1):
         step.run()
     if step.on_card:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-    warm = time.perf_counter() - start
     times = summary([timer.measure(step.run) for _ in range(args.steps)])
     start = time.perf_counter_ns()
     for _ in range(args.steps):
         step.run()
-    loss = float(step.loss)
+    loss = float(step.loss.detach())
     loop = (time.perf_counter_ns() - start) // args.steps
     peak = torch.cuda.max_memory_allocated() if step.on_card else None
     if args.mode == "graph":  # a replay allocates nothing: the graph's pool is there all the time
         peak = torch.cuda.memory_reserved()
     return {"batch": step.batch, "step": times, "in_a_loop_ns": loop, "peak_bytes": peak,
-            "card_bytes": free - torch.cuda.mem_get_info()[0] if step.on_card else None, "warm_up_seconds": warm,
+            "card_bytes": free - torch.cuda.mem_get_info()[0] if step.on_card else None, "first_step_ns": first,
             "loss": loss}
 
 
@@ -240,6 +252,7 @@ def main():
     parser.add_argument("--copy-bytes", type=int, default=1 << 30)
     parser.add_argument("--side", type=int, default=8192)
     parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
     args = parser.parse_args()
     if args.mode == "graph" and args.device == "cpu":
         parser.error("graphs are for a card")

@@ -85,7 +85,7 @@ void result_put_device(sw_json *json, const sw_exec *exec)
     if (!sw_json_open_known(json, "device_memory", known))
         return;
     SW_JSON_PUT(json, &d, name, card, total_bytes, open_bytes, free_bytes, model_bytes,
-                arena_bytes, data_bytes, unexplained_bytes, pinned_bytes);
+                arena_bytes, data_bytes, graph_bytes, unexplained_bytes, pinned_bytes);
     sw_json_end(json);
 }
 

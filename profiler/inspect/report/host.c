@@ -511,6 +511,7 @@ static sw_status take_device(report_host *h, const profile_position *p)
     SW_TRY(profile_get_in(p, p->record, "total_bytes", (uint64_t)1 << 56, 0, &d.total_bytes));
     SW_TRY(profile_get_in(p, p->record, "open_bytes", d.total_bytes, 0, &d.open_bytes));
     SW_TRY(profile_get_in(p, p->record, "free_bytes", d.total_bytes, 0, &d.free_bytes));
+    SW_TRY(profile_get_in(p, p->record, "graph_bytes", d.total_bytes, 0, &d.graph_bytes));
     SW_TRY(profile_get_in(p, p->record, "pinned_bytes", (uint64_t)1 << 56, 0, &d.pinned_bytes));
     for (int k = 0; k < SW_ARENA_USES; k++) {
         const value o = value_at(arenas, arena_names[k].key);
@@ -530,7 +531,7 @@ static sw_status take_device(report_host *h, const profile_position *p)
 
 static int64_t rest_of(const report_device *d)
 {
-    int64_t rest = (int64_t)d->open_bytes - (int64_t)d->free_bytes;
+    int64_t rest = (int64_t)d->open_bytes - (int64_t)d->free_bytes - (int64_t)d->graph_bytes;
     for (int i = 0; i < SW_ARENA_USES; i++)
         rest -= (int64_t)d->committed[i];
     return rest;
@@ -554,7 +555,8 @@ static void print_device(const document *to, const report_device *d)
         if (order[i] != SW_ARENA_OTHER || d->committed[order[i]] > 0)
             document_bytes(to, 4, NULL, arena_names[order[i]].name,
                            (int64_t)d->committed[order[i]], "");
-    document_bytes(to, 4, NULL, "unexplained", rest_of(d), "libraries, graphs, others");
+    document_bytes(to, 4, NULL, "graphs", (int64_t)d->graph_bytes, "captured runs");
+    document_bytes(to, 4, NULL, "unexplained", rest_of(d), "libraries, others");
     document_bytes(to, 4, NULL, "free", (int64_t)d->free_bytes, "");
     document_bytes(to, 2, NULL, "pinned on the host", (int64_t)d->pinned_bytes, "");
 }
@@ -572,7 +574,7 @@ static void put_device(sw_json *j, const report_device *d)
     }
     sw_json_end(j);
     sw_json_put_i64(j, "unexplained_bytes", rest_of(d));
-    sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
+    SW_JSON_PUT(j, d, graph_bytes, pinned_bytes);
     sw_json_end(j);
 }
 

@@ -311,7 +311,7 @@ typedef struct {
     char at[8]; /* "begin" or "end" */
     char name[16], card[128], capability[16], driver[16], runtime[16];
     uint64_t cublas; /* 0: not known */
-    uint64_t total_bytes, open_bytes, free_bytes, pinned_bytes;
+    uint64_t total_bytes, open_bytes, free_bytes, graph_bytes, pinned_bytes;
     uint64_t committed[SW_ARENA_USES], promised[SW_ARENA_USES];
 } report_device;
 

@@ -239,10 +239,59 @@ static CUmemAllocationProp memory_of(const sw_cuda_device *device)
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal}};
 }
 
-static sw_status find_mapping(sw_cuda_device *device)
+/* Memory at an address that has none. The handle is let go: what is mapped keeps the memory. */
+static sw_status map_at(sw_cuda_device *device, CUdeviceptr at, size_t bytes)
 {
     const driver_table *d = &device->driver;
     const CUmemAllocationProp prop = memory_of(device);
+    const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    const char *call = "cuMemCreate";
+    CUresult result = d->cuMemCreate(&handle, bytes, &prop, 0);
+    if (result == CUDA_SUCCESS) {
+        call = "cuMemMap";
+        result = d->cuMemMap(at, bytes, 0, handle, 0);
+        const CUresult released = d->cuMemRelease(handle);
+        if (result == CUDA_SUCCESS) {
+            call = released == CUDA_SUCCESS ? "cuMemSetAccess" : "cuMemRelease";
+            result =
+                released == CUDA_SUCCESS ? d->cuMemSetAccess(at, bytes, &access, 1) : released;
+            if (result != CUDA_SUCCESS)
+                (void)d->cuMemUnmap(at, bytes);
+        }
+    }
+    if (result == CUDA_SUCCESS)
+        return SW_OK;
+    size_t left = 0, total = 0;
+    (void)cudaMemGetInfo(&left, &total);
+    return fail((int)result, call, "%zu bytes, %zu of %zu are free", bytes, left, total);
+}
+
+/* Addresses, memory there, and all back. */
+static sw_status try_mapping(sw_cuda_device *device, size_t *granularity)
+{
+    const driver_table *d = &device->driver;
+    const CUmemAllocationProp prop = memory_of(device);
+    CUdeviceptr at = 0;
+    CALL_AS(
+        "cuMemGetAllocationGranularity",
+        d->cuMemGetAllocationGranularity(granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        "cuda:%d", device->ordinal);
+    CALL_AS("cuMemAddressReserve", d->cuMemAddressReserve(&at, *granularity, 0, 0, 0),
+            "%zu bytes", *granularity);
+    const sw_status status = map_at(device, at, *granularity);
+    if (status == SW_OK)
+        (void)d->cuMemUnmap(at, *granularity);
+    (void)d->cuMemAddressFree(at, *granularity);
+    (void)cudaGetLastError();
+    return status;
+}
+
+/* A driver, or a sandbox around it, may say that it maps and then refuse: memory is in plain
+ * blocks there. A card that broke says so in the next call. */
+static sw_status find_mapping(sw_cuda_device *device)
+{
+    const driver_table *d = &device->driver;
     int can = 0;
     size_t granularity = 0;
     if (d->cuMemAddressReserve == NULL || d->cuMemCreate == NULL || d->cuMemMap == NULL ||
@@ -255,13 +304,10 @@ static sw_status find_mapping(sw_cuda_device *device)
             "cuda:%d", device->ordinal);
     if (can == 0)
         return SW_OK;
-    CALL_AS(
-        "cuMemGetAllocationGranularity",
-        d->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        "cuda:%d", device->ordinal);
-    device->info.can_map = true;
-    device->info.granularity = granularity;
-    return SW_OK;
+    const sw_status status = try_mapping(device, &granularity);
+    device->info.can_map = status == SW_OK;
+    device->info.granularity = status == SW_OK ? granularity : 0;
+    return status == SW_NOMEM ? status : SW_OK;
 }
 
 static sw_status range_reserve(sw_cuda_device *device, void **base, size_t bytes)
@@ -296,34 +342,6 @@ static reserved *range_at(sw_cuda_device *device, const void *base)
         range = range->next;
     pthread_mutex_unlock(&device->ranges_lock);
     return range;
-}
-
-/* Memory at an address that has none. The handle is let go: what is mapped keeps the memory. */
-static sw_status map_at(sw_cuda_device *device, CUdeviceptr at, size_t bytes)
-{
-    const driver_table *d = &device->driver;
-    const CUmemAllocationProp prop = memory_of(device);
-    const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
-    const char *call = "cuMemCreate";
-    CUresult result = d->cuMemCreate(&handle, bytes, &prop, 0);
-    if (result == CUDA_SUCCESS) {
-        call = "cuMemMap";
-        result = d->cuMemMap(at, bytes, 0, handle, 0);
-        const CUresult released = d->cuMemRelease(handle);
-        if (result == CUDA_SUCCESS) {
-            call = released == CUDA_SUCCESS ? "cuMemSetAccess" : "cuMemRelease";
-            result =
-                released == CUDA_SUCCESS ? d->cuMemSetAccess(at, bytes, &access, 1) : released;
-            if (result != CUDA_SUCCESS)
-                (void)d->cuMemUnmap(at, bytes);
-        }
-    }
-    if (result == CUDA_SUCCESS)
-        return SW_OK;
-    size_t left = 0, total = 0;
-    (void)cudaMemGetInfo(&left, &total);
-    return fail((int)result, call, "%zu bytes, %zu of %zu are free", bytes, left, total);
 }
 
 static sw_status range_map(sw_cuda_device *device, void *base, size_t from, size_t to)
@@ -568,7 +586,7 @@ static sw_status event_between(sw_cuda_event *from, sw_cuda_event *to, uint64_t 
 
 struct sw_cuda_graph {
     cudaGraphExec_t exec;
-    size_t nodes;
+    size_t nodes, bytes;
 };
 
 static pthread_mutex_t *lock_of(const sw_cuda_queue *queue)
@@ -588,18 +606,26 @@ static sw_status capture_begin(const sw_cuda_queue *queue)
     return fail((int)error, "cudaStreamBeginCapture", "%s", "");
 }
 
-/* An executable graph, with what its first launch would do first done. */
+/* An executable graph, with what its first launch would do first done. The driver says nothing
+ * of its memory but that there is less. */
 static sw_status make(cudaGraph_t graph, const sw_cuda_queue *queue, sw_cuda_graph *out)
 {
-    size_t nodes = 0;
+    size_t nodes = 0, before = 0, left = 0, total;
     CALL(cudaGraphGetNodes, (graph, NULL, &nodes), "%s", "");
+    CALL(cudaMemGetInfo, (&before, &total), "%s", "");
     CALL(cudaGraphInstantiate, (&out->exec, graph, 0), "%zu nodes", nodes);
-    const cudaError_t error = cudaGraphUpload(out->exec, stream_of(queue));
+    const char *call = "cudaGraphUpload";
+    cudaError_t error = cudaGraphUpload(out->exec, stream_of(queue));
+    if (error == cudaSuccess) {
+        call = "cudaMemGetInfo";
+        error = cudaMemGetInfo(&left, &total);
+    }
     if (error != cudaSuccess) {
         (void)cudaGraphExecDestroy(out->exec);
-        return fail((int)error, "cudaGraphUpload", "%zu nodes", nodes);
+        return fail((int)error, call, "%zu nodes", nodes);
     }
     out->nodes = nodes;
+    out->bytes = before > left ? before - left : 0;
     return SW_OK;
 }
 
@@ -642,6 +668,11 @@ static sw_status graph_launch(sw_cuda_graph *graph, const sw_cuda_queue *queue)
 static size_t graph_nodes(const sw_cuda_graph *graph)
 {
     return graph->nodes;
+}
+
+static size_t graph_bytes(const sw_cuda_graph *graph)
+{
+    return graph->bytes;
 }
 
 static void graph_destroy(sw_cuda_graph *graph)
@@ -796,7 +827,8 @@ static const sw_cuda_api functions =
             .record = event_record, .after = event_after, .done = event_done,
             .wait = event_wait, .between = event_between, .capture_begin = capture_begin,
             .capture_end = capture_end, .graph_launch = graph_launch,
-            .graph_nodes = graph_nodes, .graph_destroy = graph_destroy);
+            .graph_nodes = graph_nodes, .graph_bytes = graph_bytes,
+            .graph_destroy = graph_destroy);
 
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {

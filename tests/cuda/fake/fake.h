@@ -25,6 +25,7 @@ extern "C" {
     ((size_t)256 << 20)                      /* of the card's memory, once it is in use        \
                                               */
 #define SW_FAKE_BLAS_BYTES ((size_t)8 << 20) /* for each cuBLASLt handle */
+#define SW_FAKE_NODE_BYTES ((size_t)1 << 10) /* for each node of an executable graph */
 #define SW_FAKE_POINTERS 48
 #define SW_FAKE_LOG (1u << 14) /* launches that are kept */
 

@@ -21,8 +21,9 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     cudaGraphExec_t next;
     cudaGraph_t graph;
-    int refs;
+    int refs, card;
     bool gone;
+    size_t bytes; /* of the card's memory */
 };
 struct swi_capture {
     swi_capture *next;
@@ -321,8 +322,12 @@ SWI_FUNCTION(cudaError_t, cudaGraphInstantiate,
 {
     (void)flags;
     SWI_TRY(known_graph(graph));
+    if (!swi_fake_charge(graph->n * SW_FAKE_NODE_BYTES))
+        return cudaErrorMemoryAllocation;
     cudaGraphExec_t exec = swi_fake_reserve(sizeof *exec);
     exec->graph = graph;
+    exec->bytes = graph->n * SW_FAKE_NODE_BYTES;
+    exec->card = swi_fake_current();
     graph->refs++;
     exec->refs = 1;
     exec->next = execs;
@@ -340,6 +345,7 @@ void swi_graph_free(cudaGraphExec_t exec)
     while (*at != exec)
         at = &(*at)->next;
     *at = exec->next;
+    swi_fake.used[exec->card] -= exec->bytes;
     graph_free(exec->graph);
     free(exec);
 }

@@ -98,6 +98,7 @@ bool swi_fake_on_host(uint64_t word); /* looks like an address of host memory th
 void swi_fake_memory_live(sw_fake_live *out);
 void swi_fake_memory_reset(void);
 size_t swi_fake_free_bytes(void);
+bool swi_fake_charge(size_t bytes); /* of this thread's card; false: it has not so many */
 
 /* ---- stream.c ---------------------------------------------------------------------------- */
 

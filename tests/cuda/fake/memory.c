@@ -216,7 +216,7 @@ size_t swi_fake_free_bytes(void)
     return used < swi_fake.card.total_bytes ? swi_fake.card.total_bytes - used : 0;
 }
 
-static bool charge(size_t bytes)
+bool swi_fake_charge(size_t bytes)
 {
     if (bytes > swi_fake_free_bytes())
         return false;
@@ -260,7 +260,7 @@ SWI_FUNCTION(cudaError_t, cudaMalloc, (void **out, size_t bytes), (out, bytes))
     *out = NULL;
     if (bytes == 0)
         return cudaSuccess;
-    if (bytes > swi_fake.card.total_bytes || !charge(round_up(bytes, 512)))
+    if (bytes > swi_fake.card.total_bytes || !swi_fake_charge(round_up(bytes, 512)))
         return cudaErrorMemoryAllocation;
     const size_t pages = round_up(bytes, PAGE);
     unsigned char *at = address_space(pages);
@@ -408,7 +408,7 @@ static cudaError_t create(CUmemGenericAllocationHandle *out, size_t bytes)
 {
     if (bytes == 0 || bytes % GRANULE != 0)
         return cudaErrorInvalidValue;
-    if (!charge(bytes))
+    if (!swi_fake_charge(bytes))
         return cudaErrorMemoryAllocation;
     thing *t = add(HANDLE, NULL, bytes);
     t->id = *out = next_id++;
