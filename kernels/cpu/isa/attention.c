@@ -29,6 +29,7 @@
 #endif
 
 enum {
+    LANES = 16,    /* of a sum, whatever the width of a vector */
     KEYS = 64,     /* of a tile, side by side */
     GROUP = 12,    /* rows whose products run together */
     QUERIES = 128, /* rows that share a packed block of keys forward, */
@@ -366,19 +367,22 @@ static vf row_max(const float *x, int64_t ld, const int64_t *seen, int rows)
     return r[0];
 }
 
-/* Lane i: the sum of row i, `width` numbers. */
+/* Lane i: the sum of row i, `width` numbers, of which each sixteenth is added to the same. */
 static vf row_sum(const float *x, int64_t ld, int64_t width, int rows)
 {
-    float sum[VW];
-    for (int i = 0; i < VW; i += 4) {
-        vf r[4];
-        for (int k = 0; k < 4; k++) {
-            r[k] = vzero();
-            for (int64_t c = 0; i + k < rows && c < width; c += VW)
-                r[k] = vadd(r[k], vload(x + (i + k) * ld + c));
+    float sum[VW] = {0}, four[4];
+    for (int i = 0; i < VW; i += 4)
+        for (int lane = 0; lane < LANES; lane += VW) {
+            vf r[4];
+            for (int k = 0; k < 4; k++) {
+                r[k] = vzero();
+                for (int64_t c = lane; i + k < rows && c < width; c += LANES)
+                    r[k] = vadd(r[k], vload(x + (i + k) * ld + c));
+            }
+            vsum4(four, r[0], r[1], r[2], r[3]);
+            for (int k = 0; k < 4; k++)
+                sum[i + k] += four[k];
         }
-        vsum4(sum + i, r[0], r[1], r[2], r[3]);
-    }
     return vload(sum);
 }
 
@@ -627,14 +631,14 @@ static void enter_head(backward_room *r, const sw_attention_grads *g, int64_t un
         const source from = {element(g->y, at + i * row, s->half), row, 1, s->half};
         const float *y = widened(r->q_wide, from, 1, s->value_size).p;
         const float *dy = widened(r->dy_wide, source_row(r->dy, i), 1, s->value_size).p;
-        float lane[VW] = {0}, sum = 0.0f;
+        float lane[LANES] = {0}, sum = 0.0f;
         int64_t c = 0;
-        for (; c + VW <= s->value_size; c += VW)
-            for (int l = 0; l < VW; l++)
+        for (; c + LANES <= s->value_size; c += LANES)
+            for (int l = 0; l < LANES; l++)
                 lane[l] += y[c + l] * dy[c + l];
         for (int l = 0; c + l < s->value_size; l++)
             lane[l] += y[c + l] * dy[c + l];
-        for (int l = 0; l < VW; l++)
+        for (int l = 0; l < LANES; l++)
             sum += lane[l];
         r->d[i] = sum;
     }

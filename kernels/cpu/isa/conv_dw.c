@@ -3,8 +3,9 @@
  * all images, rows and columns in order; then lanes are summed.
  *
  * Blocks of sixteen images are cut into chunks by shape, whose partial results are summed in
- * their order. Plain images have lanes along the width and no scratch: each weight belongs to
- * one part of the work, which is one input channel and one register block of output channels.
+ * their order. Plain images have sixteen lanes along the width and no scratch: each weight
+ * belongs to one part of the work, which is one input channel and one register block of output
+ * channels.
  *
  * A convolution of one position, no stride, one group: each weight is the product of a channel
  * of dy with a channel of x. It goes in pieces of at most DEPTH positions of an image or block.
@@ -160,9 +161,9 @@ SW_VEC_FN void row(vf acc[CHANNELS][POSITIONS], const sw_conv *s, const columns 
     }
 }
 
-/* All images and rows of some columns. */
+/* All images of some columns, and every `each` of the rows from `first` on. */
 SW_VEC_FN void rows(vf acc[CHANNELS][POSITIONS], const dw_args *a, const columns *v, int ob,
-                    int nt, columns_kind kind)
+                    int nt, int64_t first, int64_t each, columns_kind kind)
 {
     const sw_conv *s = &a->j->s;
     const int64_t stride = kind == STEP ? s->stride : 1, above = s->pad - a->ky * s->dilation;
@@ -173,38 +174,44 @@ SW_VEC_FN void rows(vf acc[CHANNELS][POSITIONS], const dw_args *a, const columns
     for (int64_t b = 0; b < s->batch; b++) {
         const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h - above) * s->in_w + v->ix;
         const float *dy = a->j->dy + (b * s->out_c + a->o) * s->out_h * s->out_w + v->ox;
-        int64_t oy = begin;
+        int64_t oy = begin + first;
         for (; kind == PAIR && oy + 2 <= end; oy += 2)
             row(acc, s, v, x + oy * s->in_w, dy + oy * s->out_w, ob, nt, PAIR);
-        for (; oy < end; oy++)
+        for (; oy < end; oy += each)
             row(acc, s, v, x + oy * stride * s->in_w, dy + oy * s->out_w, ob, nt,
                 kind == PAIR ? TAIL : kind);
     }
 }
 
-/* All images and positions, one vector of columns after the other. */
-SW_VEC_FN void sum_plain(vf acc[CHANNELS][POSITIONS], const dw_args *a, int ob, int nt,
-                         bool unit)
+/* All images and positions of a lane group, one vector of columns after the other. Sixteen
+ * lanes are the columns of a row, or of two rows of at most eight. */
+SW_VEC_FN void sum_plain(vf acc[CHANNELS][POSITIONS], const dw_args *a, int lane, int ob,
+                         int nt, bool unit)
 {
     const sw_conv *s = &a->j->s;
     const int64_t stride = unit ? 1 : s->stride;
-    for (int64_t ox = 0; ox < s->out_w; ox += VW) {
+    const int64_t before = s->pad - a->kx * s->dilation;
+    const bool two = VW >= SWI_LANES / 2 && unit && s->out_w <= SWI_LANES / 2 && before <= 0 &&
+                     nt - 1 + s->out_w - before <= s->in_w;
+    for (int64_t ox = two ? 0 : lane; ox < s->out_w; ox += SWI_LANES) {
         const int64_t left = s->out_w - ox;
-        columns v = {.ox = ox, .ix = ox * stride + a->kx * s->dilation - s->pad};
+        columns v = {.ox = ox, .ix = ox * stride - before};
         v.n = left < VW ? (int)left : VW;
         const bool inside = v.ix >= 0 && v.ix + nt - 1 + v.n <= s->in_w;
         for (int t = 0; t < nt; t++)
             v.in[t] = swi_lanes_inside(v.ix + t, stride, s->in_w, v.n);
         if (!unit)
-            rows(acc, a, &v, ob, nt, STEP);
+            rows(acc, a, &v, ob, nt, 0, 1, STEP);
         else if (!inside)
-            rows(acc, a, &v, ob, nt, EDGE);
-        else if (SW_VEC_HALVES && s->out_w <= VW / 2)
-            rows(acc, a, &v, ob, nt, PAIR);
+            rows(acc, a, &v, ob, nt, 0, 1, EDGE);
+        else if (two && SW_VEC_HALVES)
+            rows(acc, a, &v, ob, nt, 0, 1, PAIR);
+        else if (two)
+            rows(acc, a, &v, ob, nt, lane / VW, 2, TAIL);
         else if (v.n < VW)
-            rows(acc, a, &v, ob, nt, TAIL);
+            rows(acc, a, &v, ob, nt, 0, 1, TAIL);
         else
-            rows(acc, a, &v, ob, nt, FULL);
+            rows(acc, a, &v, ob, nt, 0, 1, FULL);
     }
 }
 
@@ -218,7 +225,7 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt, layout kind)
     const sw_conv *s = &a->j->s;
     const bool add = kind != BLOCKS && a->j->accumulate_dw;
     float total[POSITIONS][4] = {{0}}, sum[4];
-    for (int lane = 0; lane < (kind == BLOCKS ? SWI_LANES : VW); lane += VW) {
+    for (int lane = 0; lane < SWI_LANES; lane += VW) {
         vf acc[CHANNELS][POSITIONS];
         SW_UNROLL
         for (int o = 0; o < ob; o++) {
@@ -229,7 +236,7 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt, layout kind)
         if (kind == BLOCKS)
             sum_blocks(acc, a, lane, ob, nr, nt);
         else
-            sum_plain(acc, a, ob, nt, kind == PLAIN);
+            sum_plain(acc, a, lane, ob, nt, kind == PLAIN);
         SW_UNROLL
         for (int t = 0; t < nr * nt; t++) {
             vf four[4] = {vzero(), vzero(), vzero(), vzero()};
@@ -239,7 +246,7 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt, layout kind)
             vsum4(sum, four[0], four[1], four[2], four[3]);
             SW_UNROLL
             for (int o = 0; o < ob; o++)
-                total[t][o] = kind == BLOCKS ? total[t][o] + sum[o] : sum[o];
+                total[t][o] += sum[o];
         }
     }
     for (int o = 0; o < ob; o++)
@@ -329,17 +336,21 @@ static int64_t channel_block(dw_args *a, int64_t left)
 static float bias_sum(const float *dy, int64_t images, int64_t out_c, int64_t size, int64_t o,
                       bool half)
 {
-    vf acc = vzero();
-    for (int64_t b = 0; b < images; b++) {
-        const int64_t plane = (b * out_c + o) * size;
-        const uint16_t *halves = (const uint16_t *)(const void *)dy + plane;
-        for (int64_t i = 0; i < size; i += VW)
-            acc = vadd(acc, half ? vload_half_upto(halves + i, size - i)
-                                 : vload_upto(dy + plane + i, size - i));
+    float total = 0.0f;
+    for (int lane = 0; lane < SWI_LANES; lane += VW) {
+        vf acc = vzero();
+        for (int64_t b = 0; b < images; b++) {
+            const int64_t plane = (b * out_c + o) * size;
+            const uint16_t *halves = (const uint16_t *)(const void *)dy + plane;
+            for (int64_t i = lane; i < size; i += SWI_LANES)
+                acc = vadd(acc, half ? vload_half_upto(halves + i, size - i)
+                                     : vload_upto(dy + plane + i, size - i));
+        }
+        float sum[4];
+        vsum4(sum, acc, vzero(), vzero(), vzero());
+        total += sum[0];
     }
-    float sum[4];
-    vsum4(sum, acc, vzero(), vzero(), vzero());
-    return sum[0];
+    return total;
 }
 
 static void plain_part(void *arg, int part)

@@ -158,19 +158,21 @@ static void scale_part(void *arg, int part)
               a->add_y);
 }
 
-SW_VEC_FN vf sum_products(const float *x, const float *dy, int64_t n, int64_t step)
+/* Of a lane group: x and dy begin at `lane` of n. */
+SW_VEC_FN vf sum_products(const float *x, const float *dy, int64_t lane, int64_t n)
 {
     vf acc[4] = {vzero(), vzero(), vzero(), vzero()};
     int64_t i = 0;
-    for (; i + 3 * step + VW <= n; i += 4 * step) {
+    for (; i + 4 * SWI_LANES <= n; i += 4 * SWI_LANES) {
         SW_UNROLL
         for (int k = 0; k < 4; k++)
-            acc[k] = vfma(vload(x + i + k * step), vload(dy + i + k * step), acc[k]);
+            acc[k] = vfma(vload(x + i + k * SWI_LANES), vload(dy + i + k * SWI_LANES), acc[k]);
     }
-    for (; i + VW <= n; i += step)
+    for (; i + SWI_LANES <= n; i += SWI_LANES)
         acc[0] = vfma(vload(x + i), vload(dy + i), acc[0]);
-    if (i < n && step == VW)
-        acc[0] = vfma(vload_n(x + i, (int)(n - i)), vload_n(dy + i, (int)(n - i)), acc[0]);
+    const int64_t left = n - i - lane;
+    if (left > 0)
+        acc[0] = vfma(vload_upto(x + i, left), vload_upto(dy + i, left), acc[0]);
     return vadd(vadd(acc[0], acc[2]), vadd(acc[1], acc[3]));
 }
 
@@ -180,22 +182,22 @@ static void scale_grad_part(void *arg, int part)
     const scale_job *j = arg;
     const sw_scale_args *a = j->a;
     const int64_t at = part * j->size, step = a->plain ? VW : SWI_LANES;
-    for (int lane = 0; lane < (a->plain ? 1 : SWI_LANES); lane += VW) {
-        const float *dy = a->dy + at + lane;
-        if (a->ds != NULL) {
-            vf sum = sum_products(a->x + at + lane, dy, j->size - lane, step);
-            float one[4], *ds = a->ds + (a->plain ? part : (int64_t)part * SWI_LANES + lane);
-            if (a->plain) {
-                vsum4(one, sum, vzero(), vzero(), vzero());
-                *ds = a->add_ds ? *ds + one[0] : one[0];
-            } else {
-                vstore(ds, a->add_ds ? vadd(vload(ds), sum) : sum);
-            }
+    float total = 0.0f;
+    for (int lane = 0; a->ds != NULL && lane < SWI_LANES; lane += VW) {
+        const vf sum = sum_products(a->x + at + lane, a->dy + at + lane, lane, j->size);
+        float one[4], *ds = a->ds + (int64_t)part * SWI_LANES + lane;
+        if (a->plain) {
+            vsum4(one, sum, vzero(), vzero(), vzero());
+            total += one[0];
+        } else {
+            vstore(ds, a->add_ds ? vadd(vload(ds), sum) : sum);
         }
-        if (a->dx != NULL)
-            scale(a->dx + at + lane, dy, factors(a, part, lane), j->size - lane, step,
-                  a->add_dx);
     }
+    if (a->ds != NULL && a->plain)
+        a->ds[part] = a->add_ds ? a->ds[part] + total : total;
+    for (int lane = 0; a->dx != NULL && lane < (a->plain ? 1 : SWI_LANES); lane += VW)
+        scale(a->dx + at + lane, a->dy + at + lane, factors(a, part, lane), j->size - lane,
+              step, a->add_dx);
 }
 
 static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_par *par)
