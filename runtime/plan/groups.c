@@ -4,6 +4,7 @@
  * released waits for the next ones. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/base/op_traits.h"
 #include "runtime/device/device.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
@@ -11,12 +12,14 @@
 
 enum { GROUP_MOST = 256 }; /* ops of a group: each is compared with all before it */
 
+/* Of copies those into a model alone. */
 static bool can_group(const swi_node *node)
 {
     const sw_cuda_entry *entry =
         node->on_device != NULL ? swi_device_entry(node->op, node->grad) : NULL;
     return entry != NULL && entry->groups != 0 && entry->kernel == node->on_device &&
-           node->scratch == SWI_NONE && (node->op != SW_OP_copy || node->writes_model);
+           node->scratch == SWI_NONE &&
+           (node->writes_model || swi_op_traits_of(node->op)->halves != SWI_HALVES_MOVES);
 }
 
 /* Ops of one kind have one number: an op with states in 8 bits has another table. */
