@@ -133,8 +133,9 @@ static inline uint32_t *sw_cuda_reduce_tickets(unsigned blocks, unsigned n_parts
 
 /* parts (parts, results, N); a grid of (results, parts). */
 template <class F>
-__global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t results,
-                                      uint32_t *tickets, F f)
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
+    sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t results, uint32_t *tickets,
+                          F f)
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
