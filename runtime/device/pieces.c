@@ -573,7 +573,9 @@ static sw_status run_piece(const job *j, int slot, int64_t first, int64_t units,
 {
     const sw_launch *l = j->l;
     const sw_par *par = j->p->slots > 1 ? &sw_par_alone : l->par;
-    char *scratch = (char *)l->scratch + j->p->whole + (size_t)slot * slot_bytes(j->p);
+    char *scratch = l->scratch; /* NULL: nothing is widened and the kernel takes none */
+    if (scratch != NULL)
+        scratch += j->p->whole + (size_t)slot * slot_bytes(j->p);
     const sw_grad_desc *g = grad_of(l->op, l->grad);
     sw_launch piece = *l;
     for (int i = 0; i < j->p->n; i++) {
