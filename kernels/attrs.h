@@ -326,7 +326,9 @@ typedef struct {
     int32_t grad;
     int16_t n_in, n_out;
     uint32_t whole; /* bit i: operand i has no batch; as an output it is added to */
-    int32_t units;  /* bf16: of a piece; 0: by the shapes; SWI_IMAGES_NONE: in no pieces */
+    int16_t units;  /* bf16: of a piece; 0: by the shapes; SWI_IMAGES_NONE: in no pieces */
+    int16_t alone;  /* 1: each block of sixteen goes through it alone; 2: right after the op
+                       before it; 0: threads share it */
     int8_t operand[SWI_IMAGES_OPERANDS];
     unsigned char attrs[48]; /* aligned as what is before it */
 } swi_images_op;

@@ -1,8 +1,10 @@
 /* Ops that go image by image, some images at a time: what they leave for each other alone lies
  * in scratch, for so many images. Kernels and bits are those of the ops that it takes the place
  * of: an image does not depend on others, and a weight's gradient is a sum of partial ones for
- * SWI_IMAGES images, in their order. Only the pass in plan/chains.c makes such a node; its
- * tests cover it. */
+ * SWI_IMAGES images, in their order. Of several threads each takes one of a part's two blocks
+ * through the ops that neither sum over images nor have scratch. Only the pass in plan/chains.c
+ * makes such a node; its tests cover it. */
+#include "kernels/dispatch.h"
 #include "runtime/device/pieces.h"
 #include "runtime/ops/tile.h"
 
@@ -124,14 +126,33 @@ static sw_buffer operand_of(const sw_launch *l, const swi_images_op *op, int k, 
     return b;
 }
 
-static sw_status run_op(const sw_launch *l, const swi_images_op *op, int64_t part)
+enum { BLOCK = SWI_IMAGES / 2 };
+
+/* The first or second block of a part. */
+static void take_block(sw_buffer *b, int block)
+{
+    sw_type first = b->type;
+    int64_t *n = &b->type.shape.dim[0];
+    first.shape.dim[0] = first.shape.rank == 4 ? BLOCK : *n / 2;
+    *n = block == 0 ? first.shape.dim[0] : *n - first.shape.dim[0];
+    if (b->ptr != NULL)
+        b->ptr = (unsigned char *)b->ptr + (size_t)block * sw_type_bytes(&first);
+}
+
+/* block -1: both of the part. */
+static sw_status run_op(const sw_launch *l, const swi_images_op *op, int64_t part, int block)
 {
     const swi_images_attrs *a = l->attrs;
     const sw_op_desc *d = swi_op(op->op);
     sw_buffer operands[SWI_IMAGES_OPERANDS];
     sw_launch p = *l;
-    for (int k = 0; k < op->n_in + op->n_out; k++)
+    for (int k = 0; k < op->n_in + op->n_out; k++) {
         operands[k] = operand_of(l, op, k, part);
+        if (block >= 0 && (op->whole >> k & 1u) == 0 && op->operand[k] != SWI_IMAGES_NONE)
+            take_block(&operands[k], block);
+    }
+    if (block >= 0)
+        p.par = &sw_par_alone;
     p.in = operands;
     p.out = operands + op->n_in;
     p.n_in = op->n_in;
@@ -147,12 +168,47 @@ static sw_status run_op(const sw_launch *l, const swi_images_op *op, int64_t par
     return (op->grad < 0 ? d->forward : d->grads[op->grad].kernel)(&p);
 }
 
+/* Ops [from, end) of a part, block by block. */
+typedef struct {
+    const sw_launch *l;
+    int64_t part;
+    int from, end;
+    sw_status status[2];
+} blocks_job;
+
+static void run_block(void *arg, int block)
+{
+    blocks_job *j = arg;
+    const swi_images_attrs *a = j->l->attrs;
+    for (int i = j->from; i < j->end && j->status[block] == SW_OK; i++)
+        j->status[block] = run_op(j->l, &a->ops[i], j->part, block);
+}
+
+static sw_status run_part(const sw_launch *l, int64_t part)
+{
+    const swi_images_attrs *a = l->attrs;
+    const bool two = a->batch - part * SWI_IMAGES > BLOCK && l->par->n_threads > 1;
+    for (int i = 0, end; i < a->n_ops; i = end) {
+        end = i + 1;
+        if (!two || a->ops[i].alone == 0) {
+            SW_TRY(run_op(l, &a->ops[i], part, -1));
+            continue;
+        }
+        while (end < a->n_ops && a->ops[end].alone == 2)
+            end++;
+        blocks_job j = {l, part, i, end, {SW_OK, SW_OK}};
+        l->par->run(l->par, run_block, &j, 2);
+        SW_TRY(j.status[0]);
+        SW_TRY(j.status[1]);
+    }
+    return SW_OK;
+}
+
 static sw_status forward(const sw_launch *l)
 {
     const swi_images_attrs *a = l->attrs;
     for (int64_t part = 0; part < a->parts; part++)
-        for (int i = 0; i < a->n_ops; i++)
-            SW_TRY(run_op(l, &a->ops[i], part));
+        SW_TRY(run_part(l, part));
     return SW_OK;
 }
 

@@ -294,6 +294,55 @@ static void lay_out_inner(chain *c)
     }
 }
 
+/* Two ops touch different bytes of scratch, or bytes that are cut in the same places. */
+static bool may_overtake(const chain *c, const swi_images_op *a, const swi_images_op *b)
+{
+    for (int i = 0; i < a->n_in + a->n_out; i++)
+        for (int k = 0; k < b->n_in + b->n_out; k++) {
+            if (a->operand[i] < SWI_IMAGES_INNER || b->operand[k] < SWI_IMAGES_INNER)
+                continue;
+            const swi_images_inner *x = &c->a.inner[a->operand[i] - SWI_IMAGES_INNER],
+                                   *y = &c->a.inner[b->operand[k] - SWI_IMAGES_INNER];
+            const sw_type of_x = swi_images_part(&c->a, &x->type, 0),
+                          of_y = swi_images_part(&c->a, &y->type, 0);
+            const size_t bytes = sw_type_bytes(&of_x), others = sw_type_bytes(&of_y);
+            if ((x->at != y->at || bytes != others) && x->at < y->at + others &&
+                y->at < x->at + bytes)
+                return false;
+        }
+    return true;
+}
+
+/* Goes a block of images through op i without the others? It sums nothing over them and has no
+ * scratch, and no block that is further in a run of such ops is in its way. */
+static int16_t is_alone(const chain *c, uint32_t i)
+{
+    const swi_node *node = node_of(c, (int)i);
+    const swi_images_op *ops = c->a.ops;
+    const sw_op_desc *d = swi_op(node->op);
+    size_t (*bytes)(const sw_kernel_info *) =
+        node->grad < 0 ? d->scratch_bytes : d->grads[node->grad].scratch_bytes;
+    if (c->whole[i] >> node->n_in != 0 || c->units[i] != SWI_IMAGES_NONE)
+        return 0;
+    for (int last = 0; last < 2 && bytes != NULL; last++) {
+        sw_type types[SWI_MAX_OPERANDS];
+        sw_kernel_info info;
+        swi_kernel_info(c->t, node, types, &info);
+        for (uint32_t k = 0; k < n_operands(node); k++)
+            if ((c->whole[i] >> k & 1u) == 0)
+                types[k] = swi_images_part(&c->a, &types[k], last == 0 ? 0 : c->a.parts - 1);
+        if (bytes(&info) > 0)
+            return 0;
+    }
+    for (uint32_t j = i; j-- > 0 && ops[j].alone > 0;) {
+        if (!may_overtake(c, &ops[i], &ops[j]))
+            return 1;
+        if (ops[j].alone == 1)
+            break;
+    }
+    return i > 0 && ops[i - 1].alone > 0 ? 2 : 1;
+}
+
 static void fill_ops(chain *c)
 {
     c->a.n_ops = (int32_t)c->n;
@@ -305,7 +354,7 @@ static void fill_ops(chain *c)
         op->n_in = (int16_t)node->n_in;
         op->n_out = (int16_t)node->n_out;
         op->whole = c->whole[i];
-        op->units = c->units[i];
+        op->units = (int16_t)c->units[i];
         if (swi_op(node->op)->attrs_bytes > 0)
             memcpy(op->attrs, c->t->attrs + node->attrs, swi_op(node->op)->attrs_bytes);
         for (uint32_t k = 0; k < n_operands(node); k++) {
@@ -319,6 +368,7 @@ static void fill_ops(chain *c)
                 op->operand[k] =
                     c->inner[j] == id ? (int8_t)(SWI_IMAGES_INNER + j) : op->operand[k];
         }
+        op->alone = is_alone(c, i);
         if (node->again == SWI_AGAIN_REBUILT) {
             c->a.rebuilds++;
             c->a.rebuild_cost += swi_node_cost(c->t, node);
