@@ -40,7 +40,7 @@ IMAGE_BYTES = 2355  # less than an image takes, as bytes in a slot and as number
 
 def check_fit(words, needs, fit_bytes):
     best = max((batch for batch, need in needs.items() if need <= fit_bytes), default=0)
-    done = run(f"plan --json --synthetic-n 1000 {words} --no-recompute --fit {fit_bytes}", None)
+    done = run(f"plan --json --synthetic-n 3000 {words} --no-recompute --fit {fit_bytes}", None)
     if best == 0:
         return check(done.failed_cleanly(4), done)
     x = done.json
@@ -60,7 +60,7 @@ def largest():
     dice = random.Random(23)
     for words in ("--model mlp --hidden 4 --optimizer sgd", "--optimizer sgd", "--model mlp --hidden 3 --immediate --optimizer sgd",
                   "--immediate --optimizer momentum", "--update after --threads 2")[:5 if FULL else 2]:
-        needs = {first + i: most_of(plan) for first in range(1, brute + 1, 16) for i, plan in enumerate(sixteen(f"--synthetic-n 1000 {words}", first))}
+        needs = {first + i: most_of(plan) for first in range(1, brute + 1, 16) for i, plan in enumerate(sixteen(f"--synthetic-n 3000 {words}", first))}
         needs = {batch: need for batch, need in needs.items() if batch <= brute}
         most = max(batch for batch, need in needs.items() if need // IMAGE_BYTES + 40 <= brute or batch == 1)
         check(most > 13, words, "sizes of up to", most, "images")
