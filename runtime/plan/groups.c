@@ -25,8 +25,9 @@ static bool can_group(const swi_node *node)
 /* Ops of one kind have one number: an op with states in 8 bits has another table. */
 static uint32_t kind_of(const swi_trace *t, const swi_node *node)
 {
-    const uint32_t *out = t->operands + node->first + node->n_in;
-    return 2 * node->op + (node->n_out > 1 && t->values[out[1]].type.dtype == SW_U8);
+    const bool in8 =
+        node->n_out > 1 && swi_operand(t, node, node->n_in + 1u)->type.dtype == SW_U8;
+    return 2 * node->op + in8;
 }
 
 uint32_t swi_group_end(const swi_trace *t, const uint32_t *order, uint32_t n, uint32_t at)
@@ -57,7 +58,7 @@ typedef struct {
 
 static uint32_t storage_of(const swi_trace *t, const swi_node *node, uint32_t operand)
 {
-    return t->values[t->operands[node->first + operand]].storage;
+    return swi_operand(t, node, operand)->storage;
 }
 
 /* The highest level of those that must run before this node. */

@@ -91,7 +91,7 @@ bool swi_touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32
                  uint32_t storage)
 {
     for (uint32_t k = from; k < to; k++)
-        if (t->values[t->operands[node->first + k]].storage == storage)
+        if (swi_operand(t, node, k)->storage == storage)
             return true;
     return false;
 }
@@ -103,15 +103,14 @@ static void weights_first(const swi_trace *t, swi_order *order)
 {
     for (uint32_t i = 1; i < order->n; i++) {
         const swi_node *dx = &t->nodes[order->nodes[i - 1]], *dw = &t->nodes[order->nodes[i]];
-        const uint32_t *operands = t->operands + dw->first;
         bool last = dx->grad == 0 && dw->grad > 0 && dw->n_in == 2 && dx->op == dw->op &&
                     dx->gradient_of == dw->gradient_of &&
                     swi_op_traits_of(dx->op)->axes == SWI_AXES_CONV &&
-                    sw_type_bytes(&t->values[operands[2]].type) <
-                        sw_type_bytes(&t->values[operands[0]].type);
+                    sw_type_bytes(&swi_operand(t, dw, 2)->type) <
+                        sw_type_bytes(&swi_operand(t, dw, 0)->type);
         for (uint32_t k = i + 1; last && k < order->n; k++) {
             const swi_node *later = &t->nodes[order->nodes[k]];
-            last = !swi_touches(t, later, 0, later->n_in, t->values[operands[0]].storage);
+            last = !swi_touches(t, later, 0, later->n_in, swi_operand(t, dw, 0)->storage);
         }
         if (!last)
             continue;

@@ -7,6 +7,7 @@
 #include "runtime/ops/ops.h"
 #include "tests/cuda/emulator.h"
 #include "tests/cuda/entry.h"
+#include "tests/cuda/rules.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 
@@ -103,17 +104,6 @@ static void compare(const char *what, int alone, int together)
 }
 
 /* ---- updates ----------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    const sw_op_desc *op;
-    int32_t rule, n_state;
-} rules[] = {
-#define SW_RULE(rule, kind, states, operations)                                                \
-    {#rule, &sw_op_##kind##_update, SW_OPTIM_##rule, states},
-#define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
-#include "kernels/optimizers.def"
-};
 
 static void in_state8(int i, const sw_type *param)
 {

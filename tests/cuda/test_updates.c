@@ -7,6 +7,7 @@
 #include "kernels/state8.h"
 #include "runtime/ops/ops.h"
 #include "tests/cuda/entry.h"
+#include "tests/cuda/rules.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 
@@ -68,17 +69,6 @@ static void compare(void)
 }
 
 /* ---- updates ----------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    const sw_op_desc *op;
-    int32_t rule, n_state;
-} rules[] = {
-#define SW_RULE(rule, kind, states, operations)                                                \
-    {#rule, &sw_op_##kind##_update, SW_OPTIM_##rule, states},
-#define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
-#include "kernels/optimizers.def"
-};
 
 /* The numbers of a rule, in two ways: without corrections, and with a decay of its own. */
 static const swi_update_attrs numbers[] = {
