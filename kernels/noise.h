@@ -73,9 +73,10 @@ SW_INLINE uint32_t sw_noise_stream(uint32_t stream, sw_noise_part part)
 {
     return stream + (uint32_t)part * 0x9e3779b9u;
 }
-SW_INLINE uint32_t sw_noise_per_block(int32_t distribution)
+/* Numbers of a counter: 2 to the power of so many. */
+SW_INLINE int sw_noise_power(int32_t distribution)
 {
-    return distribution == SW_NOISE_NORMAL ? 4 : distribution == SW_NOISE_BITS ? 8 : 128;
+    return distribution == SW_NOISE_NORMAL ? 2 : distribution == SW_NOISE_BITS ? 3 : 7;
 }
 
 /* The generation that a part is drawn in: with a window the factor B stays that long. */
@@ -162,9 +163,9 @@ SW_INLINE float sw_noise_number(const sw_noise_spec *s, sw_noise_part part,
 {
     uint32_t words[4];
     float four[4];
-    const uint32_t per = sw_noise_per_block(s->distribution);
-    const uint32_t within = (uint32_t)(i % per);
-    sw_noise_words(words, s, part, at, (uint32_t)(i / per));
+    const int power = sw_noise_power(s->distribution);
+    const uint32_t within = (uint32_t)i & ((1u << power) - 1u);
+    sw_noise_words(words, s, part, at, (uint32_t)(i >> power));
     if (s->distribution == SW_NOISE_RADEMACHER)
         return (sw_noise_word(words, within / 32) >> within % 32 & 1u) != 0 ? 1.0f : -1.0f;
     if (s->distribution == SW_NOISE_BITS) {
@@ -296,10 +297,13 @@ SW_INLINE float sw_noise_element(const sw_noise_spec *s, const sw_noise_directio
 /* A batch is (repeats, directions, rows): evaluation e of it has repeat e / directions and
  * direction first + e % directions. With antithetic noise the repeats from (repeats + 1) / 2 on
  * have the negated noise, so that of an odd number the middle one is positive. */
+SW_INLINE float sw_noise_sign_of_repeat(const swi_noise_attrs *a, int64_t repeat)
+{
+    return a->antithetic != 0 && repeat >= (a->repeats + 1) / 2 ? -1.0f : 1.0f;
+}
 SW_INLINE float sw_noise_sign(const swi_noise_attrs *a, int64_t evaluation)
 {
-    const int64_t repeat = evaluation / a->directions;
-    return a->antithetic != 0 && repeat >= (a->repeats + 1) / 2 ? -1.0f : 1.0f;
+    return sw_noise_sign_of_repeat(a, evaluation / a->directions);
 }
 
 #endif

@@ -376,7 +376,7 @@ static sw_status copy_run(const char *op, void *y, const void *x, size_t bytes,
 {
     const uintptr_t both = reinterpret_cast<uintptr_t>(y) | reinterpret_cast<uintptr_t>(x);
     const int64_t *first = strided.axis[0].step;
-    int64_t all = strided.rank > 0 ? strided.axis[0].dim : 1, n = 1;
+    int64_t all = strided.rank > 0 ? strided.axis[0].dim.by : 1, n = 1;
     if (strided.n == 0)
         return SW_OK;
     for (int i = 1; i < strided.rank; i++)
@@ -577,16 +577,16 @@ SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
 
 /* Between plain images (batch, inner) and blocks (ceil(batch / 16), inner, 16), whose lanes
  * past the batch become zero. i counts elements of what is written. */
-__global__ void layout_kernel(float *y, const float *x, int64_t batch, int64_t inner, int64_t n,
-                              int to_blocks, int add)
+__global__ void layout_kernel(float *y, const float *x, int64_t batch,
+                              sw_cuda_long_divisor inner, int64_t n, int to_blocks, int add)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int64_t image = to_blocks ? i / 16 / inner * 16 + i % 16 : i / inner;
-        const int64_t position = to_blocks ? i / 16 % inner : i % inner;
+        int64_t position = to_blocks ? i / 16 : i, image = sw_cuda_split(inner, &position);
         float v = 0.0f;
+        image = to_blocks ? image * 16 + i % 16 : image;
         if (image < batch)
-            v = x[to_blocks ? image * inner + position
-                            : (image / 16 * inner + position) * 16 + image % 16];
+            v = x[to_blocks ? image * inner.by + position
+                            : (image / 16 * inner.by + position) * 16 + image % 16];
         y[i] = add && image < batch ? y[i] + v : v;
     }
 }
@@ -599,8 +599,9 @@ static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks,
     if (n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH_FOR(layout_kernel, n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
-                       sw_cuda_in(l, 0), s->dim[0], s->dim[1] * s->dim[2] * s->dim[3], n,
-                       to_blocks, sw_cuda_adds(l, 0));
+                       sw_cuda_in(l, 0), s->dim[0],
+                       sw_cuda_long_divisor_of(s->dim[1] * s->dim[2] * s->dim[3]), n, to_blocks,
+                       sw_cuda_adds(l, 0));
     return sw_cuda_launched(op);
 }
 

@@ -536,12 +536,13 @@ __global__ void row_sums_kernel(float *d, const float *y, const float *dy, sw_at
 }
 
 /* (batch, rows, cols), contiguous, to where a gradient lies. */
-__global__ void copy_heads_kernel(sw_heads_out to, const float *from, int64_t n, int64_t rows,
-                                  int64_t cols)
+__global__ void copy_heads_kernel(sw_heads_out to, const float *from, int64_t n,
+                                  sw_cuda_long_divisor rows, sw_cuda_long_divisor cols)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int64_t row = i / cols;
-        to.p[row / rows * to.batch + row % rows * to.row + i % cols] = from[i];
+        int64_t col = i, row = sw_cuda_split(cols, &col);
+        const int64_t image = sw_cuda_split(rows, &row);
+        to.p[image * to.batch + row * to.row + col] = from[i];
     }
 }
 
@@ -706,7 +707,8 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
         const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
         if ((wait >> i & 1u) != 0)
             SW_CUDA_LAUNCH_FOR(copy_heads_kernel, n, SW_CUDA_THREADS, queue, real[i], out[i]->p,
-                               n, rows, out[i]->row);
+                               n, sw_cuda_long_divisor_of(rows),
+                               sw_cuda_long_divisor_of(out[i]->row));
     }
     return sw_cuda_launched("attention");
 }

@@ -320,6 +320,7 @@ struct groups {
     float epsilon;
     const float *weight, *bias; /* NULL: 1 and 0 */
     float4 *table;              /* of the channels of each image */
+    sw_cuda_long_divisor by_width, by_channels;
     __host__ __device__ int64_t rows(void) const
     {
         return batch * (channels / width);
@@ -342,6 +343,8 @@ static groups groups_of(const sw_type *x, const void *attrs, void *scratch)
         n.inner *= s->dim[i];
     n.width = n.channels / a->groups;
     n.epsilon = a->epsilon;
+    n.by_width = sw_cuda_long_divisor_of(n.width);
+    n.by_channels = sw_cuda_long_divisor_of(n.channels);
     n.table = static_cast<float4 *>(scratch);
     return n;
 }
@@ -386,8 +389,9 @@ struct group_table {
     const mean_rstd *stats;
     __device__ void entry(int64_t plane) const
     {
-        const mean_rstd s = stats[plane / n.width];
-        const int64_t c = plane % n.channels;
+        const mean_rstd s = stats[sw_cuda_divide(n.by_width, plane)];
+        int64_t c = plane;
+        sw_cuda_split(n.by_channels, &c);
         n.table[plane] = make_float4(s.mean, s.rstd * sw_cuda_or(n.weight, c, 1.0f),
                                      sw_cuda_or(n.bias, c, 0.0f), 0.0f);
     }
@@ -435,10 +439,10 @@ struct channel_sums {
     sw_cuda_slopes sums;
     const float *mean;
     float4 *table;
-    int64_t width;
+    sw_cuda_long_divisor width;
     template <int W> __device__ void add(int64_t at, int64_t plane, double (&sum)[N]) const
     {
-        sums.add<W>(at, mean != nullptr ? mean[plane / width] : 0.0f, sum);
+        sums.add<W>(at, mean != nullptr ? mean[sw_cuda_divide(width, plane)] : 0.0f, sum);
     }
     __device__ void put(int64_t plane, const double (&sum)[N]) const
     {
@@ -453,12 +457,14 @@ __global__ void group_slopes_kernel(groups n, const float *mean, const float *rs
     SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < n.rows(); r += ROWS::step()) {
         const int64_t first = r * n.width;
+        int64_t channel = first;
+        sw_cuda_split(n.by_channels, &channel);
         const double count = (double)n.width * (double)n.inner, rs = (double)rstd[r];
         double s1 = 0.0, s2 = 0.0;
         SW_CUDA_COLUMNS(k, n.width)
         {
             const float4 t = n.table[first + k];
-            const double w = (double)sw_cuda_or(n.weight, (first + k) % n.channels, 1.0f);
+            const double w = (double)sw_cuda_or(n.weight, channel + k, 1.0f);
             s1 += w * (double)t.x;
             s2 += w * (double)t.y;
         }
@@ -466,7 +472,7 @@ __global__ void group_slopes_kernel(groups n, const float *mean, const float *rs
         s2 = ROWS::template reduce<sw_cuda_plus>(s2, partials);
         SW_CUDA_COLUMNS(k, n.width)
         {
-            const double w = (double)sw_cuda_or(n.weight, (first + k) % n.channels, 1.0f);
+            const double w = (double)sw_cuda_or(n.weight, channel + k, 1.0f);
             n.table[first + k] = make_float4(mean[r], (float)(rs * w), (float)(rs * s1 / count),
                                              (float)(rs * rs * rs * s2 / count));
         }
@@ -485,7 +491,8 @@ struct group_weights {
         const int64_t plane = image * n.channels + c;
         const float4 t = n.table[plane];
         v[0] = (double)t.x;
-        v[1] = dw != nullptr ? (double)t.y * (double)rstd[plane / n.width] : 0.0;
+        v[1] =
+            dw != nullptr ? (double)t.y * (double)rstd[sw_cuda_divide(n.by_width, plane)] : 0.0;
     }
     __device__ void put(int64_t c, const double (&sum)[N]) const
     {
@@ -505,7 +512,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_grad_scratch)
 static sw_status channel_sums_run(const groups &n, const sw_launch *l, const float *dy,
                                   const float *x, const float *mean, const sw_cuda_queue *queue)
 {
-    const channel_sums s = {{dy, x}, mean, n.table, n.width};
+    const channel_sums s = {{dy, x}, mean, n.table, n.by_width};
     SW_TRY(sw_cuda_all_plain("group_norm", l));
     return sw_cuda_planes_reduce(
         "group_norm", s, of_channels(n), sw_cuda_aligned(dy) && sw_cuda_aligned(x),

@@ -10,7 +10,7 @@
  * over channels, then taps, from the bias on, whatever the tile. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/planes.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/taps.h"
 
@@ -458,10 +458,6 @@ SW_CUDA_ENTRY(conv2d, grad0, sw_cuda_conv2d_dx_scratch, 0)
  * follows from the sizes; they lie in scratch and are added in order. */
 
 #define MOST_PARTS 256
-/* Places, fewer than which are divided in 32 bits; tests give fewer. */
-#ifndef SW_CUDA_DB_POSITIONS
-#define SW_CUDA_DB_POSITIONS INT32_MAX
-#endif
 
 struct dw_job {
     sw_cuda_conv c;
@@ -668,10 +664,11 @@ static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
 }
 
 /* Parts, and what their sum wants. */
-/* Of all sums over dy for each channel. */
-static int64_t bias_positions(const sw_type *dy)
+/* The channels of dy. */
+static sw_cuda_plane_shape planes_of(const sw_type *dy)
 {
-    return dy->shape.dim[0] * dy->shape.dim[2] * dy->shape.dim[3];
+    const int64_t *dim = dy->shape.dim;
+    return sw_cuda_planes_of(dim[0], dim[1], dim[2] * dim[3]);
 }
 
 /* The bias comes after the weights, in the place of what is done with then. */
@@ -679,9 +676,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dw_scratch)
 {
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
     const sw_cuda_conv c = geometry(x, y, w, info->attrs);
-    const size_t db = info->n_out > 1
-                          ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false)
-                          : 0;
+    const size_t db = info->n_out > 1 ? sw_cuda_planes_bytes(planes_of(y), 1) : 0;
     const dw_plan p = plan_of(c);
     const size_t dw =
         p.parts > 1 ? parts_bytes(c, p) + sw_cuda_reduce_bytes(p.parts, sw_cuda_conv_weights(c),
@@ -692,50 +687,35 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dw_scratch)
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_db_scratch)
 {
-    return sw_cuda_reduce_bytes(bias_positions(&info->in[0]), info->in[0].shape.dim[1], 1,
-                                false);
+    return sw_cuda_planes_bytes(planes_of(&info->in[0]), 1);
 }
 
 /* ---- bias -------------------------------------------------------------------------------- */
 
-/* Place r of all images, channel c. */
 struct db_sum {
     enum { N = 1 };
-    const float *dy;
     float *db;
-    int64_t positions, image; /* elements of an image */
-    sw_cuda_divisor plane;
-    int add;
-    __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
+    const float *dy;
+    int adds;
+    template <int W> __device__ void add(int64_t at, int64_t, double (&sum)[N]) const
     {
-        uint32_t at = (uint32_t)r;
-        int64_t n = 0;
-        if (positions < SW_CUDA_DB_POSITIONS) {
-            n = sw_cuda_split(plane, &at);
-        } else {
-            n = r / plane.by;
-            at = (uint32_t)(r - n * plane.by);
-        }
-        v[0] = (double)dy[n * image + c * plane.by + at];
+        float v[W];
+        sw_cuda_load(v, dy + at);
+        for (int k = 0; k < W; k++)
+            sum[0] += (double)v[k];
     }
     __device__ void put(int64_t c, const double (&sum)[N]) const
     {
-        db[c] = add ? db[c] + (float)sum[0] : (float)sum[0];
+        sw_cuda_set(db, c, sum[0], adds);
     }
 };
 
 static sw_status bias(const sw_launch *l, int dy, int db, void *scratch,
                       const sw_cuda_queue *queue)
 {
-    const int64_t *dim = l->in[dy].type.shape.dim;
-    db_sum f = {};
-    f.dy = sw_cuda_in(l, dy);
-    f.db = sw_cuda_out(l, db);
-    f.add = sw_cuda_adds(l, db);
-    f.positions = bias_positions(&l->in[dy].type);
-    f.image = dim[1] * dim[2] * dim[3];
-    f.plane = sw_cuda_divisor_of(dim[2] * dim[3]);
-    return sw_cuda_reduce("conv2d", f, f.positions, dim[1], false, scratch, queue);
+    const db_sum f = {sw_cuda_out(l, db), sw_cuda_in(l, dy), sw_cuda_adds(l, db)};
+    return sw_cuda_planes_reduce("conv2d", f, planes_of(&l->in[dy].type), sw_cuda_aligned(f.dy),
+                                 scratch, queue);
 }
 
 /* ---- entries ----------------------------------------------------------------------------- */

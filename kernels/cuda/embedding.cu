@@ -61,7 +61,8 @@ struct added {
     unsigned *bits; /* (rows, words) */
     sw_cuda_ids ids;
     int64_t n, rows, width;
-    int64_t per_bit; /* ids, a multiple of 32 */
+    sw_cuda_long_divisor per_bit; /* ids, a multiple of 32 */
+    sw_cuda_long_divisor pieces;  /* of a row, one for a warp */
     int words, add;
 };
 
@@ -85,7 +86,7 @@ __global__ void clear_bits_kernel(unsigned *bits, int64_t n)
 __global__ void set_bits_kernel(added a)
 {
     for (int64_t i = sw_cuda_thread(); i < a.n; i += sw_cuda_threads()) {
-        const int64_t id = a.ids.at(i), bit = i / a.per_bit;
+        const int64_t id = a.ids.at(i), bit = sw_cuda_divide(a.per_bit, i);
         if (id >= 0 && id < a.rows)
             atomicOr(a.bits + id * a.words + bit / 32, 1u << bit % 32);
     }
@@ -117,9 +118,10 @@ static __device__ __forceinline__ void add_hits(float (&sum)[W], const added &a,
 template <int W> __global__ void add_rows_kernel(added a)
 {
     const int lane = (int)threadIdx.x % 32;
-    const int64_t pieces = (a.width + 32 * W - 1) / (32 * W);
-    for (int64_t t = sw_cuda_thread() / 32; t < a.rows * pieces; t += sw_cuda_threads() / 32) {
-        const int64_t row = t / pieces, c = (t % pieces * 32 + lane) * W;
+    const int64_t n = a.rows * a.pieces.by;
+    for (int64_t t = sw_cuda_thread() / 32; t < n; t += sw_cuda_threads() / 32) {
+        int64_t piece = t;
+        const int64_t row = sw_cuda_split(a.pieces, &piece), c = (piece * 32 + lane) * W;
         const unsigned mine = lane < a.words ? a.bits[row * a.words + lane] : 0u;
         unsigned words = __ballot_sync(0xffffffffu, mine != 0u);
         float sum[W] = {};
@@ -130,8 +132,8 @@ template <int W> __global__ void add_rows_kernel(added a)
         for (; words != 0u; words &= words - 1u) {
             const int word = __ffs(words) - 1;
             for (unsigned m = __shfl_sync(0xffffffffu, mine, word); m != 0u; m &= m - 1u) {
-                const int64_t first = ((int64_t)word * 32 + __ffs(m) - 1) * a.per_bit;
-                for (int64_t i = first; i < first + a.per_bit && i < a.n; i += 32)
+                const int64_t first = ((int64_t)word * 32 + __ffs(m) - 1) * a.per_bit.by;
+                for (int64_t i = first; i < first + a.per_bit.by && i < a.n; i += 32)
                     add_hits<W>(sum, a, row, i, c);
             }
         }
@@ -157,20 +159,20 @@ SW_CUDA_ENTRY(embedding, grad0, sw_cuda_embedding_scratch, 1)
     a.n = sw_cuda_elements(&l->in[0].type);
     a.rows = l->out[0].type.shape.dim[0];
     a.width = l->out[0].type.shape.dim[1];
-    a.per_bit = ids_per_bit(a.n);
+    a.per_bit = sw_cuda_long_divisor_of(ids_per_bit(a.n));
     a.words = words_of(a.n);
     a.add = sw_cuda_adds(l, 0);
     if (a.rows == 0 || a.width == 0)
         return SW_OK;
     const bool wide = a.width % 4 == 0 && sw_cuda_aligned(a.table) && sw_cuda_aligned(a.dy);
     const int per_block = SW_CUDA_THREADS / 32, columns = wide ? 128 : 32;
-    const int64_t pieces = (a.width + columns - 1) / columns;
+    a.pieces = sw_cuda_long_divisor_of((a.width + columns - 1) / columns);
     const auto add = wide ? add_rows_kernel<4> : add_rows_kernel<1>;
     if (a.n > 0) {
         SW_CUDA_LAUNCH_FOR(clear_bits_kernel, a.rows * a.words, SW_CUDA_THREADS, queue, a.bits,
                            a.rows * a.words);
         SW_CUDA_LAUNCH_FOR(set_bits_kernel, a.n, SW_CUDA_THREADS, queue, a);
     }
-    SW_CUDA_LAUNCH_FOR(add, a.rows * pieces, per_block, queue, a);
+    SW_CUDA_LAUNCH_FOR(add, a.rows * a.pieces.by, per_block, queue, a);
     return sw_cuda_launched("embedding");
 }

@@ -25,6 +25,7 @@ struct es_sum {
     float *to, *parts;                             /* parts NULL: one, which is `to` */
     int64_t n, each;                               /* directions, of all and of a part */
     int64_t first, rows;
+    sw_cuda_long_divisor cols, rank;
     float l1, l2;
 
     __device__ sw_noise_at at(int64_t d) const
@@ -55,8 +56,9 @@ static __device__ void es_factor(float *to, const es_sum &g, sw_noise_part part,
                                  int64_t from, int n, int64_t q0, int64_t q_end, bool weighs)
 {
     for (int t = (int)threadIdx.x; t < LINES * (ROOM / 4 + 1); t += (int)blockDim.x) {
-        const int64_t q = q0 + t % LINES, d = g.s.rank == 1 ? q : q / g.s.rank;
-        const int64_t first = (q - d * g.s.rank) * total + from, four = first / 4 + t / LINES;
+        const int64_t q = q0 + t % LINES;
+        int64_t factor = q, d = sw_cuda_split(g.rank, &factor);
+        const int64_t first = factor * total + from, four = first / 4 + t / LINES;
         const int at = (int)(4 * four - first);
         float v[4] = {};
         if (q < q_end && at < n) {
@@ -153,6 +155,7 @@ __global__ void es_element_kernel(es_sum g)
     float *out = g.sum();
     for (int64_t block = blockIdx.x; block * blockDim.x < n; block += gridDim.x) {
         const int64_t i = block * blockDim.x + threadIdx.x;
+        int64_t col = i, row = g.first + sw_cuda_split(g.cols, &col);
         float sum = 0.0f;
         for (int64_t d = g.from(); d < g.end(); d += AHEAD) {
             const int some = (int)(g.end() - d < AHEAD ? g.end() - d : AHEAD);
@@ -164,11 +167,10 @@ __global__ void es_element_kernel(es_sum g)
             }
             __syncthreads();
             for (int k = 0; k < some && i < n; k++)
-                sum =
-                    fmaf(g.weights[d + k],
-                         sw_noise_element(&g.s, &ahead[k], g.first + i / g.s.cols, i % g.s.cols,
-                                          g.theta != nullptr ? g.theta[i] : 0.0f),
-                         sum);
+                sum = fmaf(g.weights[d + k],
+                           sw_noise_element(&g.s, &ahead[k], row, col,
+                                            g.theta != nullptr ? g.theta[i] : 0.0f),
+                           sum);
         }
         if (i < n)
             out[i] = sum;
@@ -262,6 +264,8 @@ static es_sum sum_of(const sw_launch *l, const sw_cuda_queue *queue)
     g.n = l->in[0].type.shape.dim[0];
     g.first = a->rows.first;
     g.rows = rows_of(a, &l->out[0].type);
+    g.cols = sw_cuda_long_divisor_of(g.s.cols);
+    g.rank = sw_cuda_long_divisor_of(g.s.rank);
     g.l1 = a->l1;
     g.l2 = a->l2;
     return g;
@@ -423,6 +427,7 @@ struct move_job {
     float *theta;
     const float *numbers;
     int64_t rows, cols; /* of the matrix of noise */
+    sw_cuda_long_divisor by_cols;
 
     /* theta after the move by its noise z; each product and sum is rounded. */
     __device__ float moved(float theta_, float z) const
@@ -490,9 +495,10 @@ __global__ void move_element_kernel(move_job j)
     SW_SHARED(sw_noise_direction, d, 1);
     const sw_noise_at at = {j.seed, j.counters->step, 0};
     sw_cuda_noise_begin(d, j.a.noise, at, 1.0f);
-    for (int64_t i = sw_cuda_thread(); i < j.rows * j.cols; i += sw_cuda_threads())
-        j.theta[i] =
-            j.moved(j.theta[i], sw_noise_element(&j.a.noise, d, i / j.cols, i % j.cols, 0.0f));
+    for (int64_t i = sw_cuda_thread(); i < j.rows * j.cols; i += sw_cuda_threads()) {
+        int64_t col = i, row = sw_cuda_split(j.by_cols, &col);
+        j.theta[i] = j.moved(j.theta[i], sw_noise_element(&j.a.noise, d, row, col, 0.0f));
+    }
 }
 
 /* in: param, numbers (swi_move); out: param, in its place */
@@ -507,6 +513,7 @@ SW_CUDA_ENTRY(noise_move, forward, NULL, 1)
     j.numbers = sw_cuda_in(l, 1);
     j.rows = s->rows;
     j.cols = s->cols;
+    j.by_cols = sw_cuda_long_divisor_of(j.cols);
     const int64_t n = sw_cuda_elements(&l->out[0].type);
     if (n == 0)
         return SW_OK;

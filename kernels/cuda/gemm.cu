@@ -374,7 +374,7 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(p
 /* c = the sums of the parts, which lie n_all apart. */
 template <int W>
 __global__ void parts_kernel(float *c, const float *parts, ending end, int n_parts,
-                             int64_t n_all, int64_t n, int64_t c_row)
+                             int64_t n_all, sw_cuda_long_divisor n, int64_t c_row)
 {
     for (int64_t i = sw_cuda_thread() * W; i < n_all; i += sw_cuda_threads() * W) {
         float sum[W], part[W];
@@ -385,7 +385,9 @@ __global__ void parts_kernel(float *c, const float *parts, ending end, int n_par
             for (int j = 0; j < W; j++)
                 sum[j] += part[j];
         }
-        put<W>(c + i / n * c_row + i % n, end, i % n, sum);
+        int64_t col = i;
+        const int64_t row = sw_cuda_split(n, &col);
+        put<W>(c + row * c_row + col, end, col, sum);
     }
 }
 
@@ -615,7 +617,8 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     const bool fours = wide && p.wide;
     const auto kernel = fours ? parts_kernel<4> : parts_kernel<1>;
     SW_CUDA_LAUNCH_FOR(kernel, all, fours ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS, queue,
-                       g->p.c, p.c, end, how.parts, all, g->p.n, c_row);
+                       g->p.c, p.c, end, how.parts, all, sw_cuda_long_divisor_of(g->p.n),
+                       c_row);
     return sw_cuda_launched(op);
 }
 

@@ -10,39 +10,6 @@
 #define SW_CUDA_CHUNK (1 << 30)
 #endif
 
-/* ---- division ---------------------------------------------------------------------------- */
-
-/* By a number that many threads share: n / by for n < 2^31, as a product and a shift
- * (Granlund and Montgomery 1994). */
-struct sw_cuda_divisor {
-    uint32_t by, times;
-    int shift;
-};
-static inline __host__ __device__ sw_cuda_divisor sw_cuda_divisor_of(int64_t by)
-{
-    sw_cuda_divisor d = {(uint32_t)by, 0, 0};
-    int bits = 0;
-    while ((int64_t)1 << bits < by)
-        bits++;
-    if (by > 1) {
-        const uint64_t power = (uint64_t)1 << (31 + bits);
-        d.times = (uint32_t)((power + (uint64_t)by - 1) / (uint64_t)by);
-        d.shift = bits - 1;
-    }
-    return d;
-}
-static __device__ __forceinline__ uint32_t sw_cuda_divide(const sw_cuda_divisor &d, uint32_t n)
-{
-    return d.times == 0 ? n : (uint32_t)((uint64_t)n * d.times >> 32) >> d.shift;
-}
-/* n / by, and in *n what is left. */
-static __device__ __forceinline__ uint32_t sw_cuda_split(const sw_cuda_divisor &d, uint32_t *n)
-{
-    const uint32_t q = sw_cuda_divide(d, *n);
-    *n -= q * d.by;
-    return q;
-}
-
 /* ---- what is refused --------------------------------------------------------------------- */
 
 static inline sw_status sw_cuda_image_type(const char *op, const sw_type *t)

@@ -22,7 +22,8 @@ struct sw_cuda_noise {
     const sw_cuda_counters *counters;
     const float *sigma;
     const float *weight_sigmas, *bias_sigmas; /* NULL: 1 */
-    int64_t each, members;
+    sw_cuda_long_divisor each;
+    int64_t members;
     int64_t from; /* the first direction, counted from the run's */
     float sign;   /* of all */
 
@@ -31,19 +32,16 @@ struct sw_cuda_noise {
     {
         return sw_noise_at{seed, counters->step, counters->run + (uint32_t)(from + i)};
     }
-    /* Evaluation and row of the batch of member k of direction i. */
-    __device__ int64_t evaluation(int64_t i, int64_t k) const
-    {
-        return k / each * a.directions + i;
-    }
+    /* The row of the batch of member k of direction i. */
     __device__ int64_t row(int64_t i, int64_t k) const
     {
-        return evaluation(i, k) * each + k % each;
+        const int64_t repeat = sw_cuda_split(each, &k);
+        return (repeat * a.directions + i) * each.by + k;
     }
     /* The factor of the noise of member k. */
-    __device__ float scale(int64_t i, int64_t k) const
+    __device__ float scale(int64_t k) const
     {
-        return sign * sw_noise_sign(&a, evaluation(i, k)) * *sigma;
+        return sign * sw_noise_sign_of_repeat(&a, sw_cuda_divide(each, k)) * *sigma;
     }
 };
 
@@ -58,8 +56,9 @@ static inline sw_cuda_noise sw_cuda_noise_of(const sw_launch *l, const swi_noise
     n.counters = queue->counters;
     n.sigma = sigma;
     n.sign = 1.0f;
-    n.each = rows / (n.a.repeats * n.a.directions);
-    n.members = n.each * n.a.repeats;
+    const int64_t each = rows / (n.a.repeats * n.a.directions);
+    n.each = sw_cuda_long_divisor_of(each);
+    n.members = each * n.a.repeats;
     return n;
 }
 
@@ -104,18 +103,20 @@ static __device__ inline void sw_cuda_noise_elements(float *to, const sw_noise_s
                                                      const float *sigmas)
 {
     const bool whole = n == s.cols;
+    const unsigned all = (unsigned)(rows * n);
     if (s.kind == SW_NOISE_IID)
         for (int64_t r = 0; r < (whole ? 1 : rows); r++)
             sw_cuda_noise_fill(to + r * n, s, SW_NOISE_ELEMENTS, d.at,
                                (row + r) * s.cols + from, whole ? rows * n : n);
     else
-        for (int64_t j = threadIdx.x; j < rows * n; j += blockDim.x)
-            to[j] = sw_noise_element(&s, &d, row + j / n, from + j % n, 0.0f);
+        for (unsigned j = threadIdx.x; j < all; j += blockDim.x)
+            to[j] =
+                sw_noise_element(&s, &d, row + j / (unsigned)n, from + j % (unsigned)n, 0.0f);
     if (sigmas == nullptr)
         return;
     __syncthreads();
-    for (int64_t j = threadIdx.x; j < rows * n; j += blockDim.x)
-        to[j] *= sigmas[(row + j / n) * s.cols + from + j % n];
+    for (unsigned j = threadIdx.x; j < all; j += blockDim.x)
+        to[j] *= sigmas[(row + j / (unsigned)n) * s.cols + from + j % (unsigned)n];
 }
 
 /* The noise of a vector: elements first..first+n-1. */

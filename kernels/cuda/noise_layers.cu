@@ -97,12 +97,12 @@ static __device__ void dense_low_rank_out(const noise_dense &j, const sw_noise_a
             for (int k = 0; k < ranks; k++)
                 sum = fmaf(a[k * DENSE_CHUNK + o], sums[k * DENSE_MEMBERS + m], sum);
             sum = sum * root + (shifts ? bias[o] : 0.0f);
-            *y = (j.add || rank > 0 ? *y : 0.0f) + j.n.scale(i, first + m) * sum;
+            *y = (j.add || rank > 0 ? *y : 0.0f) + j.n.scale(first + m) * sum;
         }
     }
 }
 
-__global__ void dense_low_rank_kernel(noise_dense j)
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4) dense_low_rank_kernel(noise_dense j)
 {
     SW_SHARED(float, factors, DENSE_RANKS *DENSE_CHUNK);
     SW_SHARED(float, bias, DENSE_CHUNK);
@@ -175,7 +175,7 @@ __global__ void dense_element_kernel(noise_dense j)
             float *y = j.y + j.n.row(i, m) * j.width + o + t % outputs;
             const float sum =
                 (j.n.a.weight.rows != 0 ? sums[t] : 0.0f) + (shifts ? bias[t % outputs] : 0.0f);
-            *y = (j.add ? *y : 0.0f) + j.n.scale(i, m) * sum;
+            *y = (j.add ? *y : 0.0f) + j.n.scale(m) * sum;
         }
     }
 }
@@ -237,7 +237,8 @@ struct noise_images {
     sw_cuda_noise n;
     const float *x;
     float *y;
-    int64_t out, in, y_h, y_w; /* channels; planes */
+    int64_t out, in; /* channels */
+    sw_cuda_long_divisor plane, y_w;
     int64_t per_group, pieces;
     int h, w, kernel_w, add;
 };
@@ -252,8 +253,9 @@ struct noise_place {
 static __device__ __forceinline__ noise_place place_of(const noise_images &j, int64_t i,
                                                        int64_t t)
 {
-    const int64_t plane = j.y_h * j.y_w, at = t % plane;
-    return noise_place{j.n.row(i, t / plane), at, (int)(at / j.y_w), (int)(at % j.y_w)};
+    const int64_t member = sw_cuda_split(j.plane, &t);
+    int64_t x = t, y = sw_cuda_split(j.y_w, &x);
+    return noise_place{j.n.row(i, member), t, (int)y, (int)x};
 }
 
 /* A tap of a filter: how far it is from the first one, in rows, columns and elements of an
@@ -267,7 +269,8 @@ static __device__ void make_taps(noise_tap *to, const noise_images &j, int64_t f
 {
     const int taps = j.n.a.weight.taps, apart = j.n.a.conv.dilation;
     for (int c = (int)threadIdx.x; c < n; c += (int)blockDim.x) {
-        const int channel = (int)((from + c) / taps), k = (int)((from + c) % taps);
+        const unsigned col = (unsigned)(from + c), by = (unsigned)taps;
+        const int channel = (int)(col / by), k = (int)(col % by);
         const int y = k / j.kernel_w * apart, x = k % j.kernel_w * apart;
         to[c] = noise_tap{y, x, (channel * j.h + y) * j.w + x};
     }
@@ -296,7 +299,7 @@ static __device__ __forceinline__ noise_window window_of(const noise_images &j,
 static __device__ __forceinline__ float *place_in(const noise_images &j, const noise_place &p,
                                                   int64_t o)
 {
-    return j.y + (p.image * j.out + o) * j.y_h * j.y_w + p.at;
+    return j.y + (p.image * j.out + o) * j.plane.by + p.at;
 }
 
 /* ---- low rank ---------------------------------------------------------------------------- */
@@ -366,12 +369,12 @@ __global__ void images_low_rank_kernel(noise_images j)
     SW_SHARED(float, a, IMAGES_RANKS *IMAGES_OUTPUTS);
     SW_SHARED(float, bias, IMAGES_OUTPUTS);
     const int rank = j.n.a.weight.rows != 0 ? j.n.a.weight.rank : 0;
-    const int64_t places = j.n.members * j.y_h * j.y_w;
+    const int64_t places = j.n.members * j.plane.by;
     for (int64_t w = blockIdx.x; w < j.n.a.directions * j.pieces; w += gridDim.x) {
         const int64_t i = w / j.pieces, t = w % j.pieces * PLACES + threadIdx.x;
         const bool is = t < places;
         const noise_place p = place_of(j, i, is ? t : 0);
-        const float scale = j.n.scale(i, is ? t / (j.y_h * j.y_w) : 0);
+        const float scale = j.n.scale(is ? sw_cuda_divide(j.plane, t) : 0);
         const sw_noise_at at = j.n.at(i);
         for (int64_t group = 0; group < j.n.a.conv.groups; group++)
             for (int k = 0; k == 0 || k < rank; k += IMAGES_RANKS)
@@ -388,14 +391,15 @@ static __device__ void filter_places(const noise_images &j, int64_t i, int64_t o
                                      int n, const noise_tap *taps, const float *e, float shift)
 {
     const sw_noise_spec &s = j.n.a.weight;
-    const int64_t plane = j.y_h * j.y_w, first = o / j.per_group * (s.cols / s.taps);
-    for (int64_t t = threadIdx.x; t < j.n.members * plane; t += blockDim.x) {
+    const int64_t first = o / j.per_group * (s.cols / s.taps);
+    for (int64_t t = threadIdx.x; t < j.n.members * j.plane.by; t += blockDim.x) {
         const noise_place p = place_of(j, i, t);
         const noise_window x = window_of(j, p, first);
         float *y = place_in(j, p, o), sum = 0.0f;
         for (int c = 0; c < n; c++)
             sum = fmaf(x.read(taps[c]), e[c], sum);
-        *y = (j.add || from > 0 ? *y : 0.0f) + j.n.scale(i, t / plane) * (sum + shift);
+        *y = (j.add || from > 0 ? *y : 0.0f) +
+             j.n.scale(sw_cuda_divide(j.plane, t)) * (sum + shift);
     }
 }
 
@@ -433,7 +437,9 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
     j.x = sw_cuda_in(l, 0);
     j.y = sw_cuda_out(l, 0);
     j.in = x[1], j.h = (int)x[2], j.w = (int)x[3];
-    j.out = y[1], j.y_h = y[2], j.y_w = y[3];
+    j.out = y[1];
+    j.plane = sw_cuda_long_divisor_of(y[2] * y[3]);
+    j.y_w = sw_cuda_long_divisor_of(y[3]);
     j.per_group = j.out / j.n.a.conv.groups;
     j.kernel_w = j.n.a.weight.taps / (int)j.n.a.kernel_h;
     j.add = sw_cuda_adds(l, 0);
@@ -449,7 +455,7 @@ SW_CUDA_ENTRY(noise_conv2d, forward, NULL, 0)
     SW_TRY(sw_cuda_images("noise_conv2d", l));
     noise_images j = images_of(l, queue);
     const swi_noise_attrs *a = &j.n.a;
-    const int64_t places = j.n.members * j.y_h * j.y_w;
+    const int64_t places = j.n.members * j.plane.by;
     if (places == 0 || j.out == 0)
         return SW_OK;
     if ((a->weight.rows == 0 || a->weight.kind == SW_NOISE_LOW_RANK) && a->has_sigmas == 0) {
@@ -480,12 +486,16 @@ struct noise_lookup {
     int64_t pieces;
     int add, ranks; /* ranks: of factors; 0: element by element */
     /* Above 0: no ids, but rows first, first + 1, ... of so many, again and again. */
-    int64_t period, first;
+    sw_cuda_long_divisor period;
+    int64_t first;
 };
 
 static __device__ __forceinline__ int64_t lookup_id(const noise_lookup &j, int64_t row)
 {
-    return j.period > 0 ? j.first + row % j.period : j.ids.at(row);
+    if (j.period.by == 0)
+        return j.ids.at(row);
+    sw_cuda_split(j.period, &row);
+    return j.first + row;
 }
 
 /* E(id, from + c); factors: a of the member, b of these columns. */
@@ -519,7 +529,7 @@ static __device__ void lookup_out(const noise_lookup &j, const sw_noise_directio
             if (j.n.weight_sigmas != nullptr)
                 e *= j.n.weight_sigmas[id * s.cols + from + c];
         }
-        *y = (j.add ? *y : 0.0f) + j.n.scale(i, first + m) * e;
+        *y = (j.add ? *y : 0.0f) + j.n.scale(first + m) * e;
     }
 }
 
@@ -587,7 +597,7 @@ SW_CUDA_ENTRY(noise_table, forward, NULL, 1)
     const int64_t width = a->noise.weight.cols > 0 ? a->noise.weight.cols : 1;
     j.n = sw_cuda_noise_of(l, &a->noise, sw_cuda_in(l, 0),
                            sw_cuda_elements(&l->out[0].type) / width, queue);
-    j.period = a->shape.dim[a->shape.rank - 2];
+    j.period = sw_cuda_long_divisor_of(a->shape.dim[a->shape.rank - 2]);
     j.first = a->first;
     return launch_lookup(j, l, 0, "noise_table", queue);
 }
@@ -598,7 +608,8 @@ struct noise_gain {
     sw_cuda_noise n;
     const float *x, *gain, *shift; /* gain, shift NULL: 1, 0 */
     float *y;
-    int64_t channels, middle, inner, tiles, pieces;
+    int64_t channels, tiles, pieces;
+    sw_cuda_long_divisor middle, inner;
     int add;
 };
 
@@ -622,9 +633,9 @@ static __device__ void affine_planes(const noise_gain &j, const float *e, const 
                                      float scale, int64_t row, int64_t from, int64_t n)
 {
     const bool gains = j.n.a.weight.rows != 0, shifts = j.n.a.bias.rows != 0;
-    const int64_t at = (row * j.channels + from) * j.inner;
-    for (int64_t t = threadIdx.x; t < n * j.inner; t += blockDim.x) {
-        const int64_t c = t / j.inner;
+    const int64_t at = (row * j.channels + from) * j.inner.by;
+    for (int64_t t = threadIdx.x; t < n * j.inner.by; t += blockDim.x) {
+        const int64_t c = sw_cuda_divide(j.inner, t);
         float gain = j.gain != nullptr ? j.gain[from + c] : 1.0f;
         float shift = j.shift != nullptr ? j.shift[from + c] : 0.0f;
         if (gains)
@@ -636,12 +647,12 @@ static __device__ void affine_planes(const noise_gain &j, const float *e, const 
     }
 }
 
-__global__ void affine_kernel(noise_gain j)
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4) affine_kernel(noise_gain j)
 {
     SW_SHARED(float, e, LOOKUP_CHUNK);
     SW_SHARED(float, f, LOOKUP_CHUNK);
     SW_SHARED(sw_noise_direction, d, 1);
-    const int64_t planes = j.n.members * j.middle;
+    const int64_t planes = j.n.members * j.middle.by;
     for (int64_t w = blockIdx.x; w < j.n.a.directions * j.tiles * j.pieces; w += gridDim.x) {
         const int64_t i = w / (j.tiles * j.pieces), from = w % j.tiles * LOOKUP_CHUNK;
         const int64_t n = j.channels - from < LOOKUP_CHUNK ? j.channels - from : LOOKUP_CHUNK;
@@ -650,9 +661,9 @@ __global__ void affine_kernel(noise_gain j)
         affine_noise(j, d[0], e, f, from, n);
         __syncthreads();
         for (int64_t k = first; k < first + LOOKUP_MEMBERS && k < planes; k++) {
-            const int64_t m = k / j.middle;
-            affine_planes(j, e, f, j.n.scale(i, m), j.n.row(i, m) * j.middle + k % j.middle,
-                          from, n);
+            int64_t at = k;
+            const int64_t m = sw_cuda_split(j.middle, &at);
+            affine_planes(j, e, f, j.n.scale(m), j.n.row(i, m) * j.middle.by + at, from, n);
         }
     }
 }
@@ -671,8 +682,8 @@ static sw_status noise_channels(const char *op, const sw_cuda_noise &n, float *y
     j.gain = gain;
     j.shift = shift;
     j.channels = channels;
-    j.middle = middle;
-    j.inner = inner;
+    j.middle = sw_cuda_long_divisor_of(middle);
+    j.inner = sw_cuda_long_divisor_of(inner);
     j.add = add;
     j.tiles = (channels + LOOKUP_CHUNK - 1) / LOOKUP_CHUNK;
     j.pieces = (n.members * middle + LOOKUP_MEMBERS - 1) / LOOKUP_MEMBERS;

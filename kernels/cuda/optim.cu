@@ -644,7 +644,7 @@ struct column_squares {
     factors f;
     __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
     {
-        const int64_t matrix = c / f.cols;
+        const int64_t matrix = sw_cuda_divide(f.by_cols, (uint32_t)c);
         const float g = f.g[c + (matrix * (f.rows - 1) + r) * f.cols] * f.in.gradient_scale();
         v[0] = (double)(g * g);
     }

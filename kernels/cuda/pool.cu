@@ -315,8 +315,7 @@ SW_CUDA_ENTRY(avg_pool2d, grad0, NULL, 1)
 /* One axis of the images. */
 struct axis {
     int in, out;
-    bool small; /* no part is 2^31 or more */
-    sw_cuda_divisor whole, first;
+    sw_cuda_long_divisor whole, first;
 };
 struct upsample {
     const float *from;
@@ -326,12 +325,6 @@ struct upsample {
     sw_cuda_planes planes;
     sw_cuda_divisor row; /* columns of what threads have */
 };
-
-static __device__ __forceinline__ int divide(int64_t part, const sw_cuda_divisor &by,
-                                             bool small)
-{
-    return small ? (int)sw_cuda_divide(by, (uint32_t)part) : (int)(part / by.by);
-}
 
 /* ---- forward ----------------------------------------------------------------------------- */
 
@@ -344,7 +337,7 @@ template <bool LINEAR> static __device__ __forceinline__ source source_of(const 
 {
     const int64_t part = sw_resample_part(i, a.in, a.out, LINEAR);
     source s;
-    s.at = divide(part, a.whole, a.small);
+    s.at = (int)sw_cuda_divide(a.whole, part);
     s.next = s.at + 1 < a.in ? s.at + 1 : s.at;
     s.w = LINEAR ? sw_resample_weight(part, s.at, a.out) : 0.0f;
     return s;
@@ -384,7 +377,7 @@ static __device__ __forceinline__ int first_of(const axis &a, int p, int linear)
 {
     if (p <= 0 || p >= a.in)
         return p <= 0 ? 0 : a.out;
-    return divide(sw_resample_first_part(p, a.in, a.out, linear), a.first, a.small);
+    return (int)sw_cuda_divide(a.first, sw_resample_first_part(p, a.in, a.out, linear));
 }
 template <bool LINEAR> static __device__ __forceinline__ reach reach_of(const axis &a, int p)
 {
@@ -434,13 +427,8 @@ template <bool LINEAR> __global__ void upsample_dx_kernel(upsample u)
 
 static axis axis_of(int64_t in, int64_t out, int linear)
 {
-    const int64_t most = in > out ? in : out;
-    axis a = {};
-    a.in = (int)in, a.out = (int)out;
-    a.small = (2 * most + 1) * most + 2 * in < (int64_t)INT32_MAX;
-    a.whole = sw_cuda_divisor_of(sw_resample_whole(out, linear));
-    a.first = sw_cuda_divisor_of(sw_resample_first_whole(in, linear));
-    return a;
+    return axis{(int)in, (int)out, sw_cuda_long_divisor_of(sw_resample_whole(out, linear)),
+                sw_cuda_long_divisor_of(sw_resample_first_whole(in, linear))};
 }
 
 /* x and y: the types of the image and of the resized one; threads have `has`. */

@@ -151,7 +151,7 @@ SW_CUDA_ENTRY_OF(dropout_by, grad0, NULL, 2, sw_cuda_dropout_by_forward(l, queue
 
 struct augment {
     int64_t batch, inner, pieces; /* elements of an image; pieces that it is cut into */
-    int64_t h, w;
+    sw_cuda_long_divisor h, w;
     swi_augment_attrs attrs;
     uint64_t seed;
     uint32_t stream;
@@ -172,11 +172,12 @@ template <class T> __global__ void augment_kernel(T *y, const T *x, augment s)
         sw_rng_words(words, s.seed, (uint32_t)image, s.stream, step, run);
         const sw_move m = sw_move_of(words, &s.attrs, s.back);
         for (int64_t i = from + threadIdx.x; i < end; i += SW_CUDA_THREADS) {
-            const int64_t line = i / s.w, col = i - line * s.w, row = line % s.h;
-            const int64_t r = row + m.down, c = m.flip ? s.w - 1 - col : col + m.right;
-            const bool inside = r >= 0 && r < s.h && c >= 0 && c < s.w;
+            int64_t col = i, row = sw_cuda_split(s.w, &col);
+            sw_cuda_split(s.h, &row);
+            const int64_t r = row + m.down, c = m.flip ? s.w.by - 1 - col : col + m.right;
+            const bool inside = r >= 0 && r < s.h.by && c >= 0 && c < s.w.by;
             const int64_t at = image * s.inner + i;
-            const T v = inside ? x[at + m.down * s.w + c - col] : T(0);
+            const T v = inside ? x[at + m.down * s.w.by + c - col] : T(0);
             y[at] = s.add ? T(y[at] + v) : v;
         }
     }
@@ -203,8 +204,8 @@ static sw_status augment_any(const char *op, int back, const sw_launch *l,
     s.batch = shape->dim[0];
     s.inner = shape->dim[1] * shape->dim[2] * shape->dim[3];
     s.pieces = (s.inner + PIECE - 1) / PIECE;
-    s.h = shape->dim[2];
-    s.w = shape->dim[3];
+    s.h = sw_cuda_long_divisor_of(shape->dim[2]);
+    s.w = sw_cuda_long_divisor_of(shape->dim[3]);
     s.attrs = *sw_cuda_attrs<swi_augment_attrs>(l);
     s.seed = l->seed;
     s.stream = l->stream;

@@ -11,8 +11,8 @@ static __device__ __forceinline__ void put(float *to, int64_t at, float v, bool 
 
 /* A cell whose state is that operand. */
 template <class ARGS>
-static sw_status run(const char *op, void (*kernel)(ARGS), const sw_launch *l, ARGS a,
-                     int state, const sw_cuda_queue *queue)
+static sw_status run(const char *op, void (*kernel)(ARGS, sw_cuda_long_divisor),
+                     const sw_launch *l, ARGS a, int state, const sw_cuda_queue *queue)
 {
     const sw_shape *s = &l->in[state].type.shape;
     SW_TRY(sw_cuda_all_plain(op, l));
@@ -20,18 +20,19 @@ static sw_status run(const char *op, void (*kernel)(ARGS), const sw_launch *l, A
     a.rows = a.hidden > 0 ? sw_cuda_elements(&l->in[state].type) / a.hidden : 0;
     if (a.rows == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_FOR(kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
+    SW_CUDA_LAUNCH_FOR(kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a,
+                       sw_cuda_long_divisor_of(a.hidden));
     return sw_cuda_launched(op);
 }
 
 /* ---- lstm_cell --------------------------------------------------------------------------- */
 
 /* h NULL: the gradients. */
-__global__ void lstm_cell_kernel(sw_lstm_args l)
+__global__ void lstm_cell_kernel(sw_lstm_args l, sw_cuda_long_divisor hidden)
 {
     const int64_t step = l.hidden, n = l.rows * step;
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int64_t at = i / step * 4 * step + i % step;
+        const int64_t at = i + sw_cuda_divide(hidden, i) * 3 * step;
         const sw_lstm_gates a = {sw_sigmoidf(l.gates[at]), sw_sigmoidf(l.gates[at + step]),
                                  sw_tanhf(l.gates[at + 2 * step]),
                                  sw_sigmoidf(l.gates[at + 3 * step])};
@@ -85,11 +86,11 @@ SW_CUDA_ENTRY(lstm_cell, grad0, NULL, 1)
 /* ---- gru_cell ---------------------------------------------------------------------------- */
 
 /* y NULL: the gradients. */
-__global__ void gru_cell_kernel(sw_gru_args g)
+__global__ void gru_cell_kernel(sw_gru_args g, sw_cuda_long_divisor hidden)
 {
     const int64_t step = g.hidden, n = g.rows * step;
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int64_t at = i / step * 3 * step + i % step;
+        const int64_t at = i + sw_cuda_divide(hidden, i) * 2 * step;
         const float s = g.s[at + 2 * step], h = g.h[i];
         sw_gru_gates a;
         a.r = sw_sigmoidf(g.x[at] + g.s[at]);

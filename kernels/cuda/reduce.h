@@ -210,37 +210,49 @@ static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const voi
                        f);
 }
 
+/* By sw_cuda_reduce_along, or _across. */
 template <class F>
-static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t results,
-                                bool along, void *scratch, const sw_cuda_queue *queue)
+static sw_status sw_cuda_reduce_by(void (*kernel)(void *, int64_t, int64_t, uint32_t *, F),
+                                   const char *op, F f, int64_t positions, int64_t results,
+                                   bool along, void *scratch, const sw_cuda_queue *queue)
 {
     const unsigned n = sw_cuda_reduce_parts(positions, along);
-    const auto across = sw_cuda_reduce_across<F>, beside = sw_cuda_reduce_along<F>;
     if (results == 0)
         return SW_OK;
     const unsigned blocks = sw_cuda_blocks(results, along ? 32 : 1);
     uint32_t *tickets = sw_cuda_reduce_tickets(blocks, n, queue);
-    const auto kernel = along ? beside : across;
     SW_CUDA_LAUNCH(kernel, dim3(blocks, n), SW_CUDA_THREADS, 0, queue, scratch, positions,
                    results, tickets, f);
     sw_cuda_reduce_end(f, n, results, scratch, tickets, queue);
     return sw_cuda_launched(op);
 }
+template <class F>
+static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t results,
+                                bool along, void *scratch, const sw_cuda_queue *queue)
+{
+    return sw_cuda_reduce_by(along ? sw_cuda_reduce_along<F> : sw_cuda_reduce_across<F>, op, f,
+                             positions, results, along, scratch, queue);
+}
 
 /* y (cols) = sums over x (rows, cols), whose rows are `step` apart. */
 struct sw_cuda_column_sum {
     enum { N = 1 };
-    float *y;
-    const float *x;
+    sw_cuda_numbers y, x;
     int64_t step;
     int add;
     __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
     {
-        v[0] = (double)x[r * step + c];
+        float one[1];
+        sw_cuda_load(one, x, r * step + c);
+        v[0] = (double)one[0];
     }
     __device__ void put(int64_t c, const double (&sum)[N]) const
     {
-        y[c] = add ? y[c] + (float)sum[0] : (float)sum[0];
+        float old[1] = {};
+        if (add)
+            sw_cuda_load(old, y, c);
+        const float one[1] = {add ? old[0] + (float)sum[0] : (float)sum[0]};
+        sw_cuda_store(y, c, one);
     }
 };
 

@@ -9,13 +9,15 @@ struct rotary_job {
     const float *x;
     const int32_t *positions;
     sw_rotary_rows r;
+    sw_cuda_long_divisor pairs;
 };
 
 __global__ void rotary_kernel(rotary_job j)
 {
     const int64_t pairs = j.r.pairs, n = j.r.rows * pairs;
     for (int64_t t = sw_cuda_thread(); t < n; t += sw_cuda_threads()) {
-        const int64_t row = t / pairs, pair = t % pairs;
+        int64_t pair = t;
+        const int64_t row = sw_cuda_split(j.pairs, &pair);
         int64_t at = row * j.r.heads * 2 * pairs + pair;
         float s, c;
         sw_sincosf((float)j.positions[row] * j.r.frequency[pair], &s, &c);
@@ -39,6 +41,7 @@ static sw_status turn(const sw_launch *l, bool back, const sw_cuda_queue *queue)
     j.positions = static_cast<const int32_t *>(l->in[1].ptr);
     j.r = sw_rotary_of(static_cast<const swi_rotary_attrs *>(l->attrs), sw_cuda_elements(x),
                        x->shape.dim[x->shape.rank - 1], back, sw_cuda_adds(l, 0));
+    j.pairs = sw_cuda_long_divisor_of(j.r.pairs);
     if (j.r.rows == 0)
         return SW_OK;
     SW_CUDA_LAUNCH_FOR(rotary_kernel, j.r.rows * j.r.pairs, SW_CUDA_THREADS, queue, j);

@@ -374,6 +374,7 @@ struct cumsum {
     const float *x;
     int64_t outer, n, inner;
     int reverse, add;
+    sw_cuda_long_divisor by_inner;
 };
 
 static __device__ __forceinline__ void put(const cumsum &s, int64_t at, double sum)
@@ -385,9 +386,9 @@ __global__ void cumsum_lines_kernel(cumsum s)
 {
     const int64_t lines = s.outer * s.inner, step = s.reverse ? -s.inner : s.inner;
     for (int64_t l = sw_cuda_thread(); l < lines; l += sw_cuda_threads()) {
-        const int64_t outer = l / s.inner;
-        int64_t at =
-            (outer * s.n + (s.reverse ? s.n - 1 : 0)) * s.inner + (l - outer * s.inner);
+        int64_t at = l;
+        const int64_t outer = sw_cuda_split(s.by_inner, &at);
+        at += (outer * s.n + (s.reverse ? s.n - 1 : 0)) * s.inner;
         double sum = 0.0;
         for (int64_t i = 0; i < s.n; i++, at += step) {
             sum += (double)s.x[at];
@@ -443,13 +444,14 @@ static sw_status run(const sw_launch *l, int reverse, const sw_cuda_queue *queue
 {
     const sw_shape *shape = &l->out[0].type.shape;
     const int axis = (int)sw_cuda_attrs<swi_line_attrs>(l)->axis;
-    cumsum s = {sw_cuda_out(l, 0), sw_cuda_in(l, 0),  1, shape->dim[axis], 1,
-                reverse,           sw_cuda_adds(l, 0)};
+    cumsum s = {sw_cuda_out(l, 0), sw_cuda_in(l, 0),   1, shape->dim[axis], 1,
+                reverse,           sw_cuda_adds(l, 0), {}};
     SW_TRY(sw_cuda_all_plain("cumsum", l));
     for (int i = 0; i < axis; i++)
         s.outer *= shape->dim[i];
     for (int i = axis + 1; i < shape->rank; i++)
         s.inner *= shape->dim[i];
+    s.by_inner = sw_cuda_long_divisor_of(s.inner);
     if (s.outer * s.n * s.inner == 0)
         return SW_OK;
     if (s.inner > 1) {

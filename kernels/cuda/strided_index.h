@@ -14,11 +14,9 @@ enum {
     SW_CUDA_STRIDED_OPERANDS
 };
 
-/* Without padding, whose bytes are cleared in launches: GCC 12 clears others where an array has
- * some. */
 struct sw_cuda_axis {
-    int64_t dim, step[SW_CUDA_STRIDED_OPERANDS];
-    uint64_t times, shift; /* i / dim is the high half of i * times, shifted */
+    sw_cuda_long_divisor dim;
+    int64_t step[SW_CUDA_STRIDED_OPERANDS];
 };
 struct sw_cuda_strided {
     int rank;
@@ -39,19 +37,9 @@ static inline void sw_cuda_strided_axis(sw_cuda_strided *strided, int64_t dim, i
                                         int64_t a, int64_t b, int64_t m)
 {
     strided->n *= dim;
-    strided->axis[strided->rank++] = sw_cuda_axis{dim, {y, a, b, m}, 0, 0};
+    strided->axis[strided->rank++] = sw_cuda_axis{{dim, 0, 0}, {y, a, b, m}};
 }
 
-/* i / dim for i < 2^63 and dim > 1 (Granlund and Montgomery 1994). */
-static inline void sw_cuda_axis_divides(sw_cuda_axis *axis)
-{
-    int bits = 1;
-    while (bits < 63 && (int64_t)1 << bits < axis->dim)
-        bits++;
-    axis->times = (uint64_t)((((unsigned __int128)1 << (63 + bits)) + (uint64_t)axis->dim - 1) /
-                             (uint64_t)axis->dim);
-    axis->shift = (uint64_t)bits - 1;
-}
 static inline void sw_cuda_strided_join(sw_cuda_strided *strided)
 {
     const sw_cuda_strided all = *strided;
@@ -60,15 +48,15 @@ static inline void sw_cuda_strided_join(sw_cuda_strided *strided)
         sw_cuda_axis *last = &strided->axis[rank > 0 ? rank - 1 : 0];
         bool joins = rank > 0;
         for (int k = 0; k < SW_CUDA_STRIDED_OPERANDS && joins; k++)
-            joins = all.axis[i].step[k] == last->step[k] * last->dim;
+            joins = all.axis[i].step[k] == last->step[k] * last->dim.by;
         if (joins)
-            last->dim *= all.axis[i].dim;
-        else if (all.axis[i].dim != 1)
+            last->dim.by *= all.axis[i].dim.by;
+        else if (all.axis[i].dim.by != 1)
             strided->axis[rank++] = all.axis[i];
     }
     strided->rank = rank;
     for (int i = 0; i < rank && strided->n > 0; i++)
-        sw_cuda_axis_divides(&strided->axis[i]);
+        strided->axis[i].dim = sw_cuda_long_divisor_of(strided->axis[i].dim.by);
 }
 
 /* Groups of `n` elements in the place of the last axis's elements; its steps are the caller's.
@@ -77,11 +65,9 @@ static inline void sw_cuda_strided_group(sw_cuda_strided *strided, int64_t n)
 {
     sw_cuda_axis *last = &strided->axis[0];
     strided->n /= n;
-    last->dim /= n;
-    if (last->dim > 1) {
-        sw_cuda_axis_divides(last);
+    last->dim = sw_cuda_long_divisor_of(last->dim.by / n);
+    if (last->dim.by > 1)
         return;
-    }
     strided->rank--;
     for (int i = 0; i < strided->rank; i++)
         strided->axis[i] = strided->axis[i + 1];
@@ -101,7 +87,7 @@ static inline bool sw_cuda_strided_fours(sw_cuda_strided *strided,
         strided->inside[k] = last->step[k];
         strided->wide |= (uint32_t)wide << k;
     }
-    if (strided->rank == 0 || last->dim % 4 != 0 ||
+    if (strided->rank == 0 || last->dim.by % 4 != 0 ||
         (strided->wide >> SW_CUDA_STRIDED_Y & 1u) == 0)
         return false;
     for (int64_t &step : last->step)
@@ -145,11 +131,8 @@ sw_cuda_strided_offsets(const sw_cuda_strided &strided, int64_t i)
     SW_UNROLL
     for (int k = 0; k < SW_MAX_RANK && k < strided.rank; k++) {
         const sw_cuda_axis &axis = strided.axis[k];
-        int64_t rest = 0, at = i;
-        if (k + 1 < strided.rank) {
-            rest = (int64_t)(__umul64hi((uint64_t)i, axis.times) >> axis.shift);
-            at = i - rest * axis.dim;
-        }
+        int64_t at = i;
+        const int64_t rest = k + 1 < strided.rank ? sw_cuda_split(axis.dim, &at) : 0;
         for (int o = 0; o < SW_CUDA_STRIDED_OPERANDS; o++)
             p.at[o] += at * axis.step[o];
         i = rest;
