@@ -184,11 +184,10 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_grad2_scratch)
     const int64_t *dy = info->in[0].shape.dim;
     return sw_cuda_reduce_bytes(dy[0], dy[1], sw_cuda_column_sum::N, true);
 }
-SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, 0)
+SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, SW_CUDA_HALVES)
 {
     const int64_t *dy = l->in[0].type.shape.dim;
-    const sw_cuda_column_sum f = {sw_cuda_out(l, 0), sw_cuda_in(l, 0), dy[1],
-                                  sw_cuda_adds(l, 0)};
+    const sw_cuda_column_sum f = {l->out[0], l->in[0], dy[1], sw_cuda_adds(l, 0)};
     return sw_cuda_reduce("linear", f, dy[0], dy[1], true, l->scratch, queue);
 }
 

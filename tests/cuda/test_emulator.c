@@ -7,6 +7,7 @@
 #include "tests/cuda/entry.h"
 #include "tests/cuda/planted.h"
 #include "tests/support/suite.h"
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -309,6 +310,29 @@ SW_TEST("cross-entropy and copies move each number once")
     const sw_buffer to = sw_entry_buffer(&part, 0);
     from.type = part;
     moves(&copy, &from, 1, &to, 1, 15, 15);
+    sw_entry_free();
+}
+
+SW_TEST("gradients of biases read each number once, of either type, in one launch")
+{
+    static const swi_conv_attrs attrs = {1, 0, 1, 1};
+    static float numbers[3 * 2 * 20];
+    const sw_type images = {SW_F32, SW_PLAIN, {4, {3, 2, 4, 5}}};
+    const sw_type halves = {SW_BF16, SW_PLAIN, {2, {6, 20}}};
+    sw_type channels = {SW_F32, SW_PLAIN, {1, {2}}};
+    sw_entry_run conv = sw_entry_of("conv2d", &sw_op_conv2d, 3, &attrs);
+    sw_entry_run linear = sw_entry_of("linear", &sw_op_linear, 2, NULL);
+    sw_buffer dy = sw_entry_fill(&images, numbers, false, 0.0f, 0);
+    sw_buffer db = sw_entry_buffer(&channels, 0);
+    moves(&conv, &dy, 1, &db, 1, 30, 0);
+    dy = sw_entry_buffer(&halves, 0);
+    channels = (sw_type){SW_BF16, SW_PLAIN, {1, {20}}};
+    db = sw_entry_buffer(&channels, 0);
+    memset(dy.ptr, 0, 6 * 20 * 2);
+    const uint64_t before = swi_emu_counted().launches;
+    moves(&linear, &dy, 1, &db, 1, 0, 0);
+    CU_ASSERT_EQUAL(swi_emu_counted().launches, before + 1);
+    CU_ASSERT(linear.entry->halves != 0); /* it goes in no pieces */
     sw_entry_free();
 }
 

@@ -321,7 +321,7 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
     const sw_kernel_info info = {in_type, out_type, r.n_in,      r.n_out,
                                  r.attrs, 1,        SW_ISA_BASE, r.accumulate};
     const bool pieces = swi_goes_in_pieces(op, grad, &info, true);
-    if (!pieces && entry.exact != 2)
+    if (!pieces && entry.halves == 0)
         return;
     if (swi_goes_in_pieces(op, grad, &info, false)) {
         r.kernel = swi_in_pieces;
