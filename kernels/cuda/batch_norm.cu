@@ -545,9 +545,9 @@ SW_CUDA_ENTRY(group_norm, grad0, sw_cuda_group_norm_grad_scratch, 0)
 static sw_status weights_run(const group_weights &w, const sw_launch *l,
                              const sw_cuda_queue *queue)
 {
-    return sw_cuda_reduce("group_norm", w, w.n.batch, w.n.channels, true,
-                          static_cast<unsigned char *>(l->scratch) + group_table_bytes(w.n),
-                          queue);
+    return sw_cuda_reduce<true>(
+        "group_norm", w, w.n.batch, w.n.channels,
+        static_cast<unsigned char *>(l->scratch) + group_table_bytes(w.n), queue);
 }
 
 /* out: dweight, [dbias] */

@@ -767,9 +767,9 @@ static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
         return SW_OK;
     const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
                                   all, sw_cuda_adds(l, 0)};
-    return sw_cuda_reduce("conv2d", f, plan.parts, all, true,
-                          static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
-                          queue);
+    return sw_cuda_reduce<true>("conv2d", f, plan.parts, all,
+                                static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
+                                queue);
 }
 
 SW_CUDA_ENTRY(conv2d, grad1, sw_cuda_conv2d_dw_scratch, 0)

@@ -188,7 +188,7 @@ SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, SW_CUDA_HALVES)
 {
     const int64_t *dy = l->in[0].type.shape.dim;
     const sw_cuda_column_sum f = {l->out[0], l->in[0], dy[1], sw_cuda_adds(l, 0)};
-    return sw_cuda_reduce("linear", f, dy[0], dy[1], true, l->scratch, queue);
+    return sw_cuda_reduce<true>("linear", f, dy[0], dy[1], l->scratch, queue);
 }
 
 template <int WHICH> static sw_cuda_product matmul_of(const sw_launch *l)
@@ -438,8 +438,8 @@ static sw_status gradients(const pass &p, int64_t first, int64_t rows)
     sw_cuda_numbers dz = p.logits;
     const sw_cuda_column_sum f = {p.db, p.logits, p.s.step, first > 0};
     if (p.db != nullptr)
-        SW_TRY(sw_cuda_reduce("linear_ce", f, rows, p.s.classes, true, p.scratch + p.at.columns,
-                              p.queue));
+        SW_TRY(sw_cuda_reduce<true>("linear_ce", f, rows, p.s.classes, p.scratch + p.at.columns,
+                                    p.queue));
     dz.half = p.s.halves;
     if (p.s.halves)
         dz.p = p.scratch + p.at.halves;

@@ -86,7 +86,7 @@ static sw_status elementwise_run(const char *op, const sw_launch *l, float p, do
 {
     const elementwise_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                                      sw_cuda_out(l, 0), p, share};
-    return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch, queue);
+    return sw_cuda_reduce<false>(op, f, sw_cuda_elements(&l->in[0].type), 1, l->scratch, queue);
 }
 
 /* Elements; for the divergence the rows of a batch. */
@@ -291,7 +291,7 @@ void sw_cuda_ce_dx(const sw_cuda_ce &e, const sw_cuda_queue *queue)
 sw_status sw_cuda_ce_mean(const char *op, const sw_cuda_ce &e, float *y, double *counted,
                           void *scratch, const sw_cuda_queue *queue)
 {
-    return sw_cuda_reduce(op, row_mean{e, y, counted}, e.rows, 1, false, scratch, queue);
+    return sw_cuda_reduce<false>(op, row_mean{e, y, counted}, e.rows, 1, scratch, queue);
 }
 
 size_t sw_cuda_ce_mean_bytes(int64_t rows)
@@ -393,8 +393,9 @@ SW_CUDA_ENTRY(accuracy, forward, sw_cuda_accuracy_scratch, 1)
     double *hits = static_cast<double *>(l->scratch);
     SW_CUDA_LAUNCH_FOR(hits_kernel, s->dim[0], SW_CUDA_THREADS / 32, queue, hits,
                        sw_cuda_in(l, 0), sw_cuda_ids_in(l, 1), s->dim[0], s->dim[1]);
-    return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
-                          s->dim[0], 1, false, hits + s->dim[0], queue);
+    return sw_cuda_reduce<false>("accuracy",
+                                 hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
+                                 s->dim[0], 1, hits + s->dim[0], queue);
 }
 
 /* ---- each evaluation --------------------------------------------------------------------- */

@@ -898,6 +898,6 @@ SW_CUDA_ENTRY(noise_linear_ce, forward, sw_cuda_noise_linear_ce_scratch, 0)
     const evaluation_mean f = {e, sw_cuda_out(l, 0), p.s.each, sw_cuda_adds(l, 0)};
     if (p.s.each == 0)
         return SW_OK;
-    return sw_cuda_reduce("noise_linear_ce", f, p.s.each, p.s.rows / p.s.each, false,
-                          p.scratch + p.at.mean, queue);
+    return sw_cuda_reduce<false>("noise_linear_ce", f, p.s.each, p.s.rows / p.s.each,
+                                 p.scratch + p.at.mean, queue);
 }

@@ -812,7 +812,7 @@ static sw_status moments_run(const char *op, const factors &f, void *parts,
     if (f.rows <= SHORT_COLUMN)
         SW_TRY(sw_cuda_planes_fill(op, column_squares{f}, f.n * f.cols, queue));
     else
-        SW_TRY(sw_cuda_reduce(op, column_squares{f}, f.rows, f.n * f.cols, true, parts, queue));
+        SW_TRY(sw_cuda_reduce<true>(op, column_squares{f}, f.rows, f.n * f.cols, parts, queue));
     return sw_cuda_planes_reduce(op, matrix_means{f}, matrices(f), sw_cuda_aligned(f.row),
                                  parts, queue);
 }

@@ -117,11 +117,9 @@ static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_
     const int each = positions <= 16 ? 1 : positions <= SW_CUDA_LONG_ROW ? 32 : SW_CUDA_THREADS;
     if (p.n == 0)
         return SW_OK;
-    if (sw_cuda_planes_along(p)) {
-        const sw_cuda_planes_beside<F> beside = {f, p.n};
-        return sw_cuda_reduce_by(sw_cuda_reduce_along<sw_cuda_planes_beside<F>>, op, beside,
-                                 p.outer, p.n, true, scratch, queue);
-    }
+    if (sw_cuda_planes_along(p))
+        return sw_cuda_reduce<true>(op, sw_cuda_planes_beside<F>{f, p.n}, p.outer, p.n, scratch,
+                                    queue);
     const auto sum = each == 1 ? (wide ? sw_cuda_planes_sum<sw_cuda_rows<1, 4>, F>
                                        : sw_cuda_planes_sum<sw_cuda_rows<1, 1>, F>)
                      : each == 32

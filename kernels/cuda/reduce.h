@@ -210,28 +210,24 @@ static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const voi
                        f);
 }
 
-/* By sw_cuda_reduce_along, or _across. */
-template <class F>
-static sw_status sw_cuda_reduce_by(void (*kernel)(void *, int64_t, int64_t, uint32_t *, F),
-                                   const char *op, F f, int64_t positions, int64_t results,
-                                   bool along, void *scratch, const sw_cuda_queue *queue)
+template <bool ALONG, class F>
+static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t results,
+                                void *scratch, const sw_cuda_queue *queue)
 {
-    const unsigned n = sw_cuda_reduce_parts(positions, along);
+    const unsigned n = sw_cuda_reduce_parts(positions, ALONG);
+    void (*kernel)(void *, int64_t, int64_t, uint32_t *, F);
+    if constexpr (ALONG)
+        kernel = sw_cuda_reduce_along<F>;
+    else
+        kernel = sw_cuda_reduce_across<F>;
     if (results == 0)
         return SW_OK;
-    const unsigned blocks = sw_cuda_blocks(results, along ? 32 : 1);
+    const unsigned blocks = sw_cuda_blocks(results, ALONG ? 32 : 1);
     uint32_t *tickets = sw_cuda_reduce_tickets(blocks, n, queue);
     SW_CUDA_LAUNCH(kernel, dim3(blocks, n), SW_CUDA_THREADS, 0, queue, scratch, positions,
                    results, tickets, f);
     sw_cuda_reduce_end(f, n, results, scratch, tickets, queue);
     return sw_cuda_launched(op);
-}
-template <class F>
-static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t results,
-                                bool along, void *scratch, const sw_cuda_queue *queue)
-{
-    return sw_cuda_reduce_by(along ? sw_cuda_reduce_along<F> : sw_cuda_reduce_across<F>, op, f,
-                             positions, results, along, scratch, queue);
 }
 
 /* y (cols) = sums over x (rows, cols), whose rows are `step` apart. */

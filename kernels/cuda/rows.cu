@@ -325,7 +325,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_norm_scratch)
 static sw_status columns(const char *op, const sw_launch *l, const row_norm &n,
                          const sw_cuda_queue *queue)
 {
-    return sw_cuda_reduce(op, norm_columns{n}, n.rows, n.cols, true, l->scratch, queue);
+    return sw_cuda_reduce<true>(op, norm_columns{n}, n.rows, n.cols, l->scratch, queue);
 }
 
 /* out: dweight, [dbias] */

@@ -81,8 +81,9 @@ SW_CUDA_ENTRY(sum, forward, sw_cuda_sum_scratch, 0)
     f.summed = sw_cuda_axes(s, x->stride, a->axes, true);
     f.scale = a->scale;
     f.add = sw_cuda_adds(l, 0);
-    return sw_cuda_reduce("sum", f, f.summed.n, f.kept.n, sw_cuda_axes_along(s, a->axes),
-                          l->scratch, queue);
+    const auto reduce = sw_cuda_axes_along(s, a->axes) ? sw_cuda_reduce<true, axes_sum>
+                                                       : sw_cuda_reduce<false, axes_sum>;
+    return reduce("sum", f, f.summed.n, f.kept.n, l->scratch, queue);
 }
 
 /* in: x, [flag]: of nothing where the flag is 0 */
@@ -110,8 +111,8 @@ SW_CUDA_ENTRY(sumsq, forward, sw_cuda_sumsq_scratch, 0)
 {
     const squares f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                        static_cast<double *>(l->out[0].ptr), sw_cuda_adds(l, 0)};
-    return sw_cuda_reduce("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
-                          queue);
+    return sw_cuda_reduce<false>("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, l->scratch,
+                                 queue);
 }
 
 /* ---- maxima ------------------------------------------------------------------------------ */
@@ -179,8 +180,9 @@ static sw_status reduce(const char *op, axes_max f, const sw_launch *l,
     f.x = sw_cuda_in(l, 0);
     f.kept = sw_cuda_axes(s, x->stride, axes, false);
     f.reduced = sw_cuda_axes(s, x->stride, axes, true);
-    return sw_cuda_reduce(op, f, f.reduced.n, f.kept.n, sw_cuda_axes_along(s, axes), l->scratch,
-                          queue);
+    const auto sums = sw_cuda_axes_along(s, axes) ? sw_cuda_reduce<true, axes_max>
+                                                  : sw_cuda_reduce<false, axes_max>;
+    return sums(op, f, f.reduced.n, f.kept.n, l->scratch, queue);
 }
 
 /* out: y, [index (results, bytes)] */
