@@ -174,60 +174,52 @@ static inline bool sw_cuda_aligned(const void *p)
 
 /* ---- division ---------------------------------------------------------------------------- */
 
-/* By a number that many threads share: n / by for n < 2^31, as a product and a shift
- * (Granlund and Montgomery 1994). */
+/* By a number that many threads share: n / by for n < 2^31, or 2^63, as a product and a shift
+ * (Granlund and Montgomery 1994). No padding: GCC 12 clears other bytes where an array has
+ * some. */
 struct sw_cuda_divisor {
-    uint32_t by, times;
-    int shift;
+    uint32_t by, times, shift;
 };
-static inline __host__ __device__ sw_cuda_divisor sw_cuda_divisor_of(int64_t by)
+struct sw_cuda_long_divisor {
+    int64_t by;
+    uint64_t times, shift;
+};
+template <class D, class WIDE>
+static inline __host__ __device__ D sw_cuda_divisor_by(int64_t by)
 {
-    sw_cuda_divisor d = {(uint32_t)by, 0, 0};
-    int bits = 0;
-    while ((int64_t)1 << bits < by)
+    const unsigned most = 8 * sizeof(D::times) - 1;
+    unsigned bits = 0;
+    D d = {};
+    d.by = (decltype(d.by))by;
+    while (bits < most && (WIDE)1 << bits < (WIDE)by)
         bits++;
     if (by > 1) {
-        const uint64_t power = (uint64_t)1 << (31 + bits);
-        d.times = (uint32_t)((power + (uint64_t)by - 1) / (uint64_t)by);
+        d.times = (decltype(d.times))((((WIDE)1 << (most + bits)) + (WIDE)by - 1) / (WIDE)by);
         d.shift = bits - 1;
     }
     return d;
+}
+static inline __host__ __device__ sw_cuda_divisor sw_cuda_divisor_of(int64_t by)
+{
+    return sw_cuda_divisor_by<sw_cuda_divisor, uint64_t>(by);
+}
+static inline sw_cuda_long_divisor sw_cuda_long_divisor_of(int64_t by)
+{
+    return sw_cuda_divisor_by<sw_cuda_long_divisor, unsigned __int128>(by);
 }
 static __device__ __forceinline__ uint32_t sw_cuda_divide(const sw_cuda_divisor &d, uint32_t n)
 {
     return d.times == 0 ? n : (uint32_t)((uint64_t)n * d.times >> 32) >> d.shift;
 }
-/* n / by, and in *n what is left. */
-static __device__ __forceinline__ uint32_t sw_cuda_split(const sw_cuda_divisor &d, uint32_t *n)
-{
-    const uint32_t q = sw_cuda_divide(d, *n);
-    *n -= q * d.by;
-    return q;
-}
-
-/* The same for n < 2^63. No padding: GCC 12 clears other bytes where an array has some. */
-struct sw_cuda_long_divisor {
-    int64_t by;
-    uint64_t times, shift;
-};
-static inline sw_cuda_long_divisor sw_cuda_long_divisor_of(int64_t by)
-{
-    int bits = 0;
-    while (bits < 63 && (int64_t)1 << bits < by)
-        bits++;
-    const unsigned __int128 power = (unsigned __int128)1 << (63 + bits);
-    const uint64_t d = by < 1 ? 1 : (uint64_t)by;
-    return sw_cuda_long_divisor{(int64_t)d, (uint64_t)((power + d - 1) / d), (uint64_t)bits};
-}
 static __device__ __forceinline__ int64_t sw_cuda_divide(const sw_cuda_long_divisor &d,
                                                          int64_t n)
 {
-    return (int64_t)(__umul64hi((uint64_t)n * 2, d.times) >> d.shift);
+    return d.times == 0 ? n : (int64_t)(__umul64hi((uint64_t)n, d.times) >> d.shift);
 }
-static __device__ __forceinline__ int64_t sw_cuda_split(const sw_cuda_long_divisor &d,
-                                                        int64_t *n)
+/* n / by, and in *n what is left. */
+template <class D, class N> static __device__ __forceinline__ N sw_cuda_split(const D &d, N *n)
 {
-    const int64_t q = sw_cuda_divide(d, *n);
+    const N q = sw_cuda_divide(d, *n);
     *n -= q * d.by;
     return q;
 }

@@ -131,8 +131,11 @@ sw_cuda_strided_offsets(const sw_cuda_strided &strided, int64_t i)
     SW_UNROLL
     for (int k = 0; k < SW_MAX_RANK && k < strided.rank; k++) {
         const sw_cuda_axis &axis = strided.axis[k];
-        int64_t at = i;
-        const int64_t rest = k + 1 < strided.rank ? sw_cuda_split(axis.dim, &at) : 0;
+        int64_t rest = 0, at = i;
+        if (k + 1 < strided.rank) { /* as sw_cuda_divide: no axis has length 1 */
+            rest = (int64_t)(__umul64hi((uint64_t)i, axis.dim.times) >> axis.dim.shift);
+            at = i - rest * axis.dim.by;
+        }
         for (int o = 0; o < SW_CUDA_STRIDED_OPERANDS; o++)
             p.at[o] += at * axis.step[o];
         i = rest;
