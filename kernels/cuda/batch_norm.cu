@@ -439,10 +439,10 @@ struct channel_sums {
     sw_cuda_slopes sums;
     const float *mean;
     float4 *table;
-    sw_cuda_long_divisor width;
+    int64_t width;
     template <int W> __device__ void add(int64_t at, int64_t plane, double (&sum)[N]) const
     {
-        sums.add<W>(at, mean != nullptr ? mean[sw_cuda_divide(width, plane)] : 0.0f, sum);
+        sums.add<W>(at, mean != nullptr ? mean[plane / width] : 0.0f, sum);
     }
     __device__ void put(int64_t plane, const double (&sum)[N]) const
     {
@@ -512,7 +512,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_grad_scratch)
 static sw_status channel_sums_run(const groups &n, const sw_launch *l, const float *dy,
                                   const float *x, const float *mean, const sw_cuda_queue *queue)
 {
-    const channel_sums s = {{dy, x}, mean, n.table, n.by_width};
+    const channel_sums s = {{dy, x}, mean, n.table, n.width};
     SW_TRY(sw_cuda_all_plain("group_norm", l));
     return sw_cuda_planes_reduce(
         "group_norm", s, of_channels(n), sw_cuda_aligned(dy) && sw_cuda_aligned(x),

@@ -187,6 +187,7 @@ static const struct {
     {"planes_elementwiseILi1E", "what is wide is the table of planes", 4, 0},
     {"augment_kernel", "one for a piece of an image", 0, 1},
     {"conv_kernel", "the taps of a block, once", 0, 2},
+    {"channel_sums", "a plane has one", 0, 2},
     {"row_sums_kernel", "a warp has a row", 0, 2},
     {"update8_kernel", "one for 256 numbers", 0, 1},
     {"es_low_rank_kernel", "of a tile", 0, 2},
