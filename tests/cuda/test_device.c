@@ -106,11 +106,19 @@ SW_TEST("registers and stacks are within bounds")
         SW_CHECK(met[i], "hot.def: no kernel is called %s", hot[i].name);
 }
 
+/* How often a word stands in [from, to). */
+static int occurs(const char *word, const char *from, const char *to)
+{
+    int n = 0;
+    while ((from = strstr(from, word)) != NULL && from++ < to)
+        n++;
+    return n;
+}
+
 /* Accesses of four floats in the body of the kernel with `what` in its name. */
 static void wide(const char *ptx, const char *what, int loads, int stores)
 {
-    int seen[2] = {0, 0};
-    const char *at = ptx, *end;
+    const char *at = ptx;
     while ((at = strstr(at, ".entry ")) != NULL) {
         const char *paren = strchr(at, '(');
         const char *name = strstr(at, what);
@@ -120,15 +128,11 @@ static void wide(const char *ptx, const char *what, int loads, int stores)
     }
     if (!SW_CHECK(at != NULL, "no kernel %s", what))
         return;
-    end = strstr(at, "\n}");
-    for (const char *p = at; p != NULL && p < end; p = strchr(p + 1, '\n')) {
-        const char *next = strchr(p + 1, '\n');
-        const char *load = strstr(p, "ld.global.v4."), *store = strstr(p, "st.global.v4.");
-        seen[0] += load != NULL && load < next;
-        seen[1] += store != NULL && store < next;
-    }
-    SW_CHECK(seen[0] >= loads && seen[1] >= stores,
-             "%s: %d wide loads of %d, %d wide stores of %d", what, seen[0], loads, seen[1],
+    const char *end = strstr(at, "\n}");
+    const int loaded = occurs("ld.global.v4.", at, end),
+              stored = occurs("st.global.v4.", at, end);
+    SW_CHECK(loaded >= loads && stored >= stores,
+             "%s: %d wide loads of %d, %d wide stores of %d", what, loaded, loads, stored,
              stores);
 }
 
@@ -201,15 +205,6 @@ static const struct {
     {"lookup_kernel", "as dense_element_kernel", 0, 4},
     {"affine_kernel", "of a block's piece", 0, 5},
 };
-
-/* How often a word stands in [from, to). */
-static int occurs(const char *word, const char *from, const char *to)
-{
-    int n = 0;
-    while ((from = strstr(from, word)) != NULL && from++ < to)
-        n++;
-    return n;
-}
 
 /* A loop is from a label to a branch back to it. */
 typedef struct {
