@@ -663,7 +663,6 @@ static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
     return p.parts > 1 ? (bytes + 63) / 64 * 64 : 0;
 }
 
-/* Parts, and what their sum wants. */
 /* The channels of dy. */
 static sw_cuda_plane_shape planes_of(const sw_type *dy)
 {

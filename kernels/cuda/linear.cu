@@ -184,7 +184,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_grad2_scratch)
     const int64_t *dy = info->in[0].shape.dim;
     return sw_cuda_reduce_bytes(dy[0], dy[1], sw_cuda_column_sum::N, true);
 }
-SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, SW_CUDA_HALVES)
+SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, 3)
 {
     const int64_t *dy = l->in[0].type.shape.dim;
     const sw_cuda_column_sum f = {l->out[0], l->in[0], dy[1], sw_cuda_adds(l, 0)};

@@ -5,13 +5,7 @@
 
 static const sw_cuda_entry entries[] = {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact)                                    \
-    {#op,                                                                                      \
-     which,                                                                                    \
-     function,                                                                                 \
-     scratch,                                                                                  \
-     ((exact)&3) != 0,                                                                         \
-     ((exact) & (2 | SW_CUDA_HALVES)) != 0,                                                    \
-     ((exact)&SW_CUDA_GROUPS) != 0},
+    {#op, which, function, scratch, (exact)&3, ((exact)&SW_CUDA_GROUPS) != 0},
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
 };

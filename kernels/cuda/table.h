@@ -71,13 +71,11 @@ typedef struct {
     int which; /* SW_CUDA_FORWARD, or the position of the gradient kernel */
     sw_cuda_kernel *kernel;
     sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
-    int exact;                           /* the bits of the CPU's kernel */
-    int halves;                          /* it takes numbers of bf16 */
-    int groups;                          /* its launches may be a group */
+    int exact;  /* 1: the bits of the CPU's kernel; 2: and it takes numbers of bf16; 3: takes
+                   these, with bits of its own */
+    int groups; /* its launches may be a group */
 } sw_cuda_entry;
-/* In the list of entries `exact` is 1, 2 where it takes bf16 besides, or 0, and these. */
-#define SW_CUDA_GROUPS 4
-#define SW_CUDA_HALVES 8
+#define SW_CUDA_GROUPS 4 /* beside `exact` in the list of entries */
 #define SW_CUDA_FORWARD (-1)
 
 /* Two forward ops in one launch: `first`, and `then` of its result in the same position. The

@@ -151,7 +151,7 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     const sw_cuda_entry *entry = card ? swi_device_entry(op, grad) : NULL;
     if (!swi_any_half(info) || op >= SW_OPS_INSIDE || word <= SWI_HALVES_NEVER ||
-        (entry != NULL && entry->halves != 0))
+        (entry != NULL && entry->exact >= 2))
         return false;
     if (word == SWI_HALVES_MOVES || card)
         return word != SWI_HALVES_MOVES || info->accumulate != 0;

@@ -381,7 +381,7 @@ static void compare_draws(const sw_entry_run *r, const call *replayed, const cal
     cpu.launch.run = other_counters.run;
     CU_ASSERT_EQUAL(r->kernel(&cpu.launch), SW_OK);
     for (int o = 0; o < r->n_out; o++) {
-        if (r->entry->exact)
+        if (sw_entry_is_exact(r->entry))
             same_bits(r, o, &replayed->out[o], &cpu.out[o], "a replay");
         else
             close_to(r, o, &replayed->out[o], &cpu.out[o]);
@@ -416,7 +416,7 @@ static bool compare_ways(const sw_entry_run *r, const call *cpu, call *first)
             for (int o = 0; o < r->n_out; o++) {
                 if (cpu->out[o].ptr == NULL)
                     continue;
-                if (r->entry->exact)
+                if (sw_entry_is_exact(r->entry))
                     same_bits(r, o, &c->out[o], &cpu->out[o], "bits of the CPU");
                 else
                     close_to(r, o, &c->out[o], &cpu->out[o]);

@@ -49,6 +49,10 @@ typedef struct {
 /* The op's forward kernel (which < 0) or a gradient kernel, and the entry; without operands. */
 sw_entry_run sw_entry_of(const char *label, const sw_op_desc *desc, int which,
                          const void *attrs);
+static inline bool sw_entry_is_exact(const sw_cuda_entry *entry)
+{
+    return entry->exact == 1 || entry->exact == 2;
+}
 /* One launch of the entry alone, with scratch as it wants it. */
 void sw_entry_launch(const sw_cuda_entry *entry, const sw_buffer *in, int n_in,
                      const sw_buffer *out, int n_out, const void *attrs);

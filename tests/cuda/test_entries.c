@@ -127,7 +127,8 @@ static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
     if (v->strided && d->strided_in == 0)
         return false;
     const sw_cuda_entry *entry = sw_side_entry(d->name, SW_CUDA_FORWARD);
-    if (v->odd && (entry == NULL || !entry->exact)) /* there is no tolerance for sums of them */
+    if (v->odd && (entry == NULL ||
+                   !sw_entry_is_exact(entry))) /* there is no tolerance for sums of them */
         return false;
     if (v->grow == 0)
         return is_good(d, c);
@@ -321,7 +322,7 @@ static void compare_halves(uint32_t op, int grad, const sw_entry_run *as, uint32
     const sw_kernel_info info = {in_type, out_type, r.n_in,      r.n_out,
                                  r.attrs, 1,        SW_ISA_BASE, r.accumulate};
     const bool pieces = swi_goes_in_pieces(op, grad, &info, true);
-    if (!pieces && entry.halves == 0)
+    if (!pieces && entry.exact < 2)
         return;
     if (swi_goes_in_pieces(op, grad, &info, false)) {
         r.kernel = swi_in_pieces;
