@@ -67,12 +67,12 @@ typedef struct {
 /* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,
  * channels), either plain or both in blocks. dx = dy s may stand in the place of dy or of x; ds
  * is the sum of dy x over the positions, whose order differs between the layouts. An output
- * that is NULL is not computed. */
+ * that is NULL is not computed. half: all are numbers of bf16; sums are of float32. */
 typedef struct {
-    float *y, *dx, *ds;
-    const float *x, *s, *dy;
+    void *y, *dx, *ds;
+    const void *x, *s, *dy;
     int64_t batch, channels, positions;
-    bool plain, add_y, add_dx, add_ds;
+    bool half, plain, add_y, add_dx, add_ds;
 } sw_scale_args;
 
 /* Images of in_h x in_w as images of out_h x out_w, by the nearest position or linearly along
