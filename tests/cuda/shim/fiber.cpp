@@ -2,6 +2,7 @@
  * SW_FIBER_UCONTEXT asks for it). */
 #include "alloc/base/poison.h"
 #include "fiber.h"
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,12 @@
 #if SW_POISON
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef __has_feature
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#define TRACKS 1
+#endif
 #endif
 
 #if !defined(__x86_64__) && !defined(SW_FIBER_UCONTEXT)
@@ -42,9 +49,9 @@ static bool from_scheduler; /* the switch that is under way */
 static int beginning; /* the worker that begins at this switch */
 
 /* All stacks at once, each with a page in front that no one may touch. */
+static unsigned char *all;
 static unsigned char *stack_of(int i)
 {
-    static unsigned char *all;
     if (all == NULL) {
         void *at = mmap(NULL, WORKERS * (STACK + GUARD), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -152,6 +159,7 @@ void swi_fiber_resume(int i)
 #else
     enter(&scheduler, NULL, i);
 #endif
+    swi_emu_settle();
 }
 
 void swi_fiber_switch(int from, int to)
@@ -174,7 +182,7 @@ void swi_fiber_memory_close(void *at, size_t bytes)
 #if SW_POISON
     __asan_poison_memory_region(at, bytes);
 #else
-    (void)at, (void)bytes;
+    swi_emu_forget(at, bytes);
 #endif
 }
 
@@ -186,3 +194,69 @@ void swi_fiber_memory_open(void *at, size_t bytes)
     (void)at, (void)bytes;
 #endif
 }
+
+/* ---- bytes that no one has written ------------------------------------------------------- */
+
+/* Kernels and emulator are under the memory sanitizer, all other code is not: what it writes
+ * counts as written. */
+#ifdef TRACKS
+#define UNSEEN __attribute__((no_sanitize("memory")))
+extern "C" __thread uint64_t __msan_param_tls[100] __attribute__((tls_model("initial-exec")));
+
+extern "C" __attribute__((visibility("default"))) UNSEEN const char *__msan_default_options(void)
+{
+    return "exitcode=1:poison_in_malloc=0:poison_in_dlopen=0";
+}
+
+/* In the place of the sanitizer's (--wrap): frames of kernels begin unwritten. Those of the
+ * launching half do not: other code has its frames there next. */
+extern "C" void __real___msan_poison_stack(void *at, size_t bytes);
+extern "C" UNSEEN void __wrap___msan_poison_stack(void *at, size_t bytes)
+{
+    if (all != NULL && at >= all && at < all + WORKERS * (STACK + GUARD))
+        __real___msan_poison_stack(at, bytes);
+    else
+        __msan_unpoison(at, bytes);
+}
+
+/* Arguments of the next function, which other code may call, are known. */
+UNSEEN void swi_emu_settle(void)
+{
+    for (int i = 0; i < 100; i++)
+        __msan_param_tls[i] = 0;
+}
+UNSEEN bool swi_emu_tracks(void)
+{
+    return true;
+}
+UNSEEN void swi_emu_forget(const void *at, size_t bytes)
+{
+    __msan_poison(at, bytes);
+}
+UNSEEN void swi_emu_know(const void *at, size_t bytes)
+{
+    __msan_unpoison(at, bytes);
+}
+UNSEEN ptrdiff_t swi_emu_unknown(const void *at, size_t bytes)
+{
+    return __msan_test_shadow(at, bytes);
+}
+#else
+void swi_emu_settle(void)
+{
+}
+bool swi_emu_tracks(void)
+{
+    return false;
+}
+void swi_emu_forget(const void *, size_t)
+{
+}
+void swi_emu_know(const void *, size_t)
+{
+}
+ptrdiff_t swi_emu_unknown(const void *, size_t)
+{
+    return -1;
+}
+#endif
