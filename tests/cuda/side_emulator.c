@@ -109,12 +109,15 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
     const uint64_t before = swi_emu_counted().launches;
     const sw_status promise = entry->kernel(launch, &counting);
     const bool none = swi_emu_counted().launches == before;
-    know_operands(launch);
+    if (swi_emu_tracks())
+        know_operands(launch);
     sw_status status = entry->kernel(launch, &queue);
-    if (status == SW_OK)
-        status = is_written(entry, launch);
-    of_blocks(launch, swi_emu_know);
     const uint64_t launches = swi_emu_counted().launches - before;
+    if (swi_emu_tracks()) {
+        if (status == SW_OK && launches > 0)
+            status = is_written(entry, launch);
+        of_blocks(launch, swi_emu_know);
+    }
     if (status == SW_OK && (promise != SW_OK || !none || launches != stated))
         return sw_error_set(SW_INVALID, __FILE__, __LINE__,
                             "%s, kernel %d: %d launches, %d stated", entry->op, entry->which,
