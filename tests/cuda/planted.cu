@@ -103,7 +103,8 @@ __global__ void reads_unwritten(float *y)
     y[blockIdx.x * THREADS + threadIdx.x] = left[threadIdx.x];
 }
 
-/* Each second thread writes the number that goes to the lane beside it, and that may be a place.
+/* Each second thread writes the number that goes to the lane beside it, and that may be a
+ * place.
  */
 __global__ void passes_unwritten(float *y, int is_place)
 {

@@ -250,6 +250,17 @@ SW_TEST("overruns are reported where they are")
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "heap-buffer-overflow"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "planted.cu:"));
     free(room);
+    /* The operands of a launch, an element outside of one. */
+    const sw_type six = {SW_F32, SW_PLAIN, {1, {6}}};
+    const sw_buffer in = sw_entry_fill(&six, x, false, 0.0f, 0), out = sw_entry_buffer(&six, 0);
+    for (int at = -2; at < 3; at++) {
+        planted copy = {.kernel = PLANTED_COPIES, .x = in.ptr, .y = out.ptr, .n = 6};
+        copy.x += at % 2 == 0 ? at / 2 : 0;
+        copy.y += at % 2;
+        last_words(copy, text, sizeof text);
+        SW_CHECK((strstr(text, "use-after-poison") == NULL) == (at == 0), "%d: %s", at, text);
+    }
+    sw_entry_free();
     planted shared = {.kernel = PLANTED_DYNAMIC_REVERSE, .right = 1, .shared_bytes = 512};
     last_words(shared, text, sizeof text);
     SW_CHECK(text[0] == '\0', "%s", text);
@@ -298,8 +309,12 @@ static sw_status copies_some(const sw_launch *l, const sw_cuda_queue *queue)
     if (queue->stated != NULL)
         ++*queue->stated;
     else
-        planted_run(&(planted){.kernel = PLANTED_COPIES, .blocks = 2, .threads = 32, .n = c->n,
-                               .x = (const float *)l->in[0].ptr + c->from, .y = l->out[0].ptr});
+        planted_run(&(planted){.kernel = PLANTED_COPIES,
+                               .blocks = 2,
+                               .threads = 32,
+                               .n = c->n,
+                               .x = (const float *)l->in[0].ptr + c->from,
+                               .y = l->out[0].ptr});
     return SW_OK;
 }
 
@@ -309,8 +324,10 @@ SW_TEST("a launch knows its operands alone, and writes all")
         bool strided;
         copied c;
         const char *says;
-    } cases[] = {{false, {0, 6}, NULL},         {false, {0, 5}, "byte 20 of output 0"},
-                 {false, {-1, 6}, "byte 0 of"}, {false, {1, 6}, "byte 20 of output 0"},
+    } cases[] = {{false, {0, 6}, NULL},
+                 {false, {0, 5}, "byte 20 of output 0"},
+                 {false, {-1, 6}, "byte 0 of"},
+                 {false, {1, 6}, "byte 20 of output 0"},
                  {true, {0, 6}, "byte 4 of"}};
     const sw_type type = {SW_F32, SW_PLAIN, {2, {2, 3}}};
     if (!swi_emu_tracks())

@@ -12,11 +12,17 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+/* The memory sanitizer is in kernels and emulator, and in no other code: what that writes
+ * counts as written. */
 #ifdef __has_feature
 #if __has_feature(memory_sanitizer)
 #include <sanitizer/msan_interface.h>
 #define TRACKS 1
+extern "C" __thread uint64_t __msan_param_tls[100] __attribute__((tls_model("initial-exec")));
 #endif
+#endif
+#ifndef TRACKS
+#define TRACKS 0
 #endif
 
 #if !defined(__x86_64__) && !defined(SW_FIBER_UCONTEXT)
@@ -49,21 +55,21 @@ static bool from_scheduler; /* the switch that is under way */
 static int beginning; /* the worker that begins at this switch */
 
 /* All stacks at once, each with a page in front that no one may touch. */
-static unsigned char *all;
+static unsigned char *stacks;
 static unsigned char *stack_of(int i)
 {
-    if (all == NULL) {
+    if (stacks == NULL) {
         void *at = mmap(NULL, WORKERS * (STACK + GUARD), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED) {
             fputs("emulator: no room for stacks\n", stderr);
             exit(70);
         }
-        all = static_cast<unsigned char *>(at);
+        stacks = static_cast<unsigned char *>(at);
         for (size_t k = 0; k < WORKERS; k++)
-            mprotect(all + k * (STACK + GUARD), GUARD, PROT_NONE);
+            mprotect(stacks + k * (STACK + GUARD), GUARD, PROT_NONE);
     }
-    return all + (size_t)i * (STACK + GUARD) + GUARD;
+    return stacks + (size_t)i * (STACK + GUARD) + GUARD;
 }
 
 static void switched_to_worker(int i)
@@ -159,7 +165,10 @@ void swi_fiber_resume(int i)
 #else
     enter(&scheduler, NULL, i);
 #endif
-    swi_emu_settle();
+#if TRACKS
+    for (uint64_t &argument : __msan_param_tls)
+        argument = 0; /* other code calls the next function, and gives known ones */
+#endif
 }
 
 void swi_fiber_switch(int from, int to)
@@ -197,66 +206,48 @@ void swi_fiber_memory_open(void *at, size_t bytes)
 
 /* ---- bytes that no one has written ------------------------------------------------------- */
 
-/* Kernels and emulator are under the memory sanitizer, all other code is not: what it writes
- * counts as written. */
-#ifdef TRACKS
-#define UNSEEN __attribute__((no_sanitize("memory")))
-extern "C" __thread uint64_t __msan_param_tls[100] __attribute__((tls_model("initial-exec")));
+#if TRACKS
+#define UNSEEN __attribute__((no_sanitize("memory"))) /* other code calls it */
 
-extern "C" __attribute__((visibility("default"))) UNSEEN const char *__msan_default_options(void)
+extern "C" __attribute__((visibility("default"))) UNSEEN const char *
+__msan_default_options(void)
 {
-    return "exitcode=1:poison_in_malloc=0:poison_in_dlopen=0";
+    return "exitcode=1:poison_in_malloc=0";
 }
 
 /* In the place of the sanitizer's (--wrap): frames of kernels begin unwritten. Those of the
- * launching half do not: other code has its frames there next. */
+ * half that launches do not, since other code has its frames there next. */
 extern "C" void __real___msan_poison_stack(void *at, size_t bytes);
 extern "C" UNSEEN void __wrap___msan_poison_stack(void *at, size_t bytes)
 {
-    if (all != NULL && at >= all && at < all + WORKERS * (STACK + GUARD))
+    if (stacks != NULL && at >= stacks && at < stacks + WORKERS * (STACK + GUARD))
         __real___msan_poison_stack(at, bytes);
     else
         __msan_unpoison(at, bytes);
 }
+#else
+#define UNSEEN
+#define __msan_poison(at, bytes) (void)at, (void)bytes
+#define __msan_unpoison(at, bytes) (void)at, (void)bytes
+#define __msan_test_shadow(at, bytes) ((void)at, (void)bytes, (ptrdiff_t)-1)
+#endif
 
-/* Arguments of the next function, which other code may call, are known. */
-UNSEEN void swi_emu_settle(void)
-{
-    for (int i = 0; i < 100; i++)
-        __msan_param_tls[i] = 0;
-}
 UNSEEN bool swi_emu_tracks(void)
 {
-    return true;
+    return TRACKS;
 }
+
 UNSEEN void swi_emu_forget(const void *at, size_t bytes)
 {
     __msan_poison(at, bytes);
 }
+
 UNSEEN void swi_emu_know(const void *at, size_t bytes)
 {
     __msan_unpoison(at, bytes);
 }
+
 UNSEEN ptrdiff_t swi_emu_unknown(const void *at, size_t bytes)
 {
     return __msan_test_shadow(at, bytes);
 }
-#else
-void swi_emu_settle(void)
-{
-}
-bool swi_emu_tracks(void)
-{
-    return false;
-}
-void swi_emu_forget(const void *, size_t)
-{
-}
-void swi_emu_know(const void *, size_t)
-{
-}
-ptrdiff_t swi_emu_unknown(const void *, size_t)
-{
-    return -1;
-}
-#endif
