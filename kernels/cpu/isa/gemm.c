@@ -27,7 +27,7 @@ enum {
     AMX = 2 * LINE,          /* the same of tiles, and columns of a block of four */
     CHUNK = 48 * GROUP,      /* rows that run along a packed piece of B, at most */
     BLOCK = 42 * GROUP,      /* rows of a packed block of A: 1008 KiB */
-    HALF_BLOCK = 21 * GROUP, /* the same in an order of bf16, which leaves room for */
+    HALF_BLOCK = 512,        /* the same in an order of bf16, which leaves room for */
     SUM_COLS = 512,          /* columns of sums that wait in scratch */
     SUM_ROWS = 8 * GROUP,    /* of sums that wait on the stack */
     EACH = 8,                /* tasks of a thread */
