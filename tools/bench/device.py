@@ -14,6 +14,7 @@ folder of this run, so the first step of the first round is a cold one.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def call(command, seconds, env=None):
         return None, f"no end in the {seconds:.0f} s that were left"
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        return None, lines[-1]
+        return None, next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception):", line)), lines[-1])
     try:
         return json.loads(done.stdout.strip().splitlines()[-1]), None
     except (IndexError, ValueError):
@@ -70,7 +71,7 @@ def measure(args, sides, write):
                 left = args.seconds - (time.monotonic() - start)
                 figures, why = None, "no time was left"
                 if name not in left_out and left > 0:
-                    figures, why = run(args, mode, words, left, os.path.join(cache, name))
+                    figures, why = run(args, mode, words, left, os.path.join(cache, re.sub(r"\W+", "-", name)))
                 if figures is not None:
                     found.setdefault(name, []).append(figures)
                 elif name not in found:
