@@ -152,6 +152,9 @@ def nets(r):
     r.has("lenet5.md", "lenet5: good", "ended after", ": good")
     r.has("lenet5-figures.md", "PyTorch 0; cuBLASLt 130000", "times compiled bf16", "| stepwell, bf16 | 2 |", "| PyTorch, eager, TF32 | 2 | 1.000 | 2.000 | 1.00 | 1.00 |",
           "| PyTorch, compiled, bf16: cold compile and one step | 81.50 |", "| PyTorch, compiled, TF32: cold compile and one step | 81.50 |")
+    alone = os.path.join(r.folder, "alone")
+    r.run(0, "card", "--out", alone)
+    r.has(os.path.join(alone, "card-figures.md"), "no PyTorch; cuBLASLt 130000", "| stepwell, TF32 | product |")
     with open(os.path.join(r.bin, "peers")) as f:
         peers = f.read().splitlines()
     assert len(peers) == 4 and all("lenet5" in line and "--tf32" in line for line in peers) and sum("--bf16" in line for line in peers) == 1, peers

@@ -127,7 +127,7 @@ def net_rows(case, found):
 
 def page(args, found, left_out, torch):
     rounds = max([len(r) for r in found.values()] or [0])
-    ours = [r[0]["cublaslt"] for r in found.values() if "cublaslt" in r[0]]
+    ours = [row["cublaslt"] for r in found.values() for row in (r[0], r[0].get("product", {})) if "cublaslt" in row]
     lines = [f"## {args.case}", "",
              f"{torch or 'no PyTorch'}; cuBLASLt {ours[0] if ours else 'not said'}. {rounds} rounds of {args.steps} steps after 5 of warm-up; least of all, median of the rounds' "
              "medians, by device events. bf16 of PyTorch: autocast; channels last where there are convolutions; compiled: net "
