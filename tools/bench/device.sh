@@ -298,6 +298,9 @@ suite() {
     wrap=''
     items 'entries of each op, and other tests'
     note "- $(cat "$logs"/*.log | grep -a -h -m 1 'launches so far on' | sed 's/.*so far on //')"
+    tell='beside arenas'
+    [ -n "$only" ] || told 'memory of a card, when no other process uses it' "$program" gpu 'a card has the arenas'
+    tell=''
     # shellcheck disable=SC2016 # of the other shell
     told 'kernels that a card has checked, DEVICE.md' sh -c 'cat "$0"/*.entries | "$@"' "$logs" "$python" tests/cuda/device_list.py . "$build" mark \
         --out "$out/DEVICE.md" "$(date +%Y-%m-%d)" "${card%%,*}" "$(printf '%s' "$card" | cut -d , -f 2 | sed 's/^ *//')"
