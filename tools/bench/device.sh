@@ -105,7 +105,7 @@ fi
 
 # ---- the page of this part -----------------------------------------------------------------
 now() { date +%s; }
-begun=$(now) child='' doing='' list='' ended='' bad=0
+begun=$(now) child='' doing='' list='' ended='' bad=0 spare=0 # seconds that are kept for what comes after
 mkdir -p "$build" || wrong "--build: $build cannot be made"
 build=$(CDPATH='' cd -- "$build" && pwd)
 logs=$build/device-logs/$part
@@ -149,7 +149,7 @@ try() {
     doing=$1
     log=$logs/$(printf '%s' "$1" | tr -cs 'A-Za-z0-9' '-').log
     shift
-    left=$((begun + seconds - $(now)))
+    left=$((begun + seconds - spare - $(now)))
     if [ "$left" -le 0 ]; then
         word='not reached, no time was left' bad=1
         return 0
@@ -166,11 +166,10 @@ try() {
     *) word="BAD, status $status" bad=1 ;;
     esac
 }
-# The same with a line on the page, which ends with what `tell` finds in the log; and the log's end where it was bad.
-tell='' # a pattern of grep; '': nothing
+# The same with a line on the page, which ends with what the log says in short; and the log's end where it was bad.
 told() {
     try "$@"
-    note "- $doing: $word, after $(after)$([ -z "$tell" ] || [ ! -f "$log" ] || grep -h "$tell" "$log" | tail -n 1 | sed 's/^[= ]*/: /')"
+    note "- $doing: $word, after $(after)$(grep -hs 'ERROR SUMMARY\|RACECHECK SUMMARY\|beside arenas' "$log" | tail -n 1 | sed 's/^[= ]*/: /')"
     case $word in BAD*) tail -n 8 "$log" | quote ;; esac
 }
 
@@ -281,16 +280,14 @@ so_far() {
 items() {
     [ -x "$program" ] || lack "$program is missing, it was not built: it needs CUnit (--packages with libcunit1-dev) and a C++ compiler"
     needs xargs 'it is in findutils'
-    if [ -n "$only" ]; then
-        printf '%s\n' "$only" | tr ',' '\n' > "$logs/items"
-    else
-        "$python" tests/cuda/device_list.py . "$build" ops > "$logs/items"
-        seq -f '%g/40' 40 >> "$logs/items"
-    fi
+    if [ -n "$only" ]; then printf '%s\n' "$only" | tr ',' '\n'; else
+        "$python" tests/cuda/device_list.py . "$build" ops; seq -f '%g/40' 40; fi > "$logs/items"
     list=$out/$part-ops.txt each_s=$((seconds / 3 + 1))
     export logs list each_s program wrap
     : > "$list"
+    spare=$((seconds / 12))
     try "$1" xargs -a "$logs/items" -P "$jobs" -n 1 sh -c "$one"
+    spare=0
     so_far
 }
 
@@ -298,23 +295,19 @@ suite() {
     wrap=''
     items 'entries of each op, and other tests'
     note "- $(cat "$logs"/*.log | grep -a -h -m 1 'launches so far on' | sed 's/.*so far on //')"
-    tell='beside arenas'
-    [ -n "$only" ] || told 'memory of a card, when no other process uses it' "$program" gpu 'a card has the arenas'
-    tell=''
     # shellcheck disable=SC2016 # of the other shell
     told 'kernels that a card has checked, DEVICE.md' sh -c 'cat "$0"/*.entries | "$@"' "$logs" "$python" tests/cuda/device_list.py . "$build" mark \
         --out "$out/DEVICE.md" "$(date +%Y-%m-%d)" "${card%%,*}" "$(printf '%s' "$card" | cut -d , -f 2 | sed 's/^ *//')"
+    [ -n "$only" ] || told 'memory of a card, when no other process uses it' "$program" gpu 'a card has the arenas'
 }
 
 # Whole steps under a tool of compute-sanitizer: memory of a step is one range, whose parts are named by NVTX.
 whole_steps() {
-    tell='ERROR SUMMARY\|RACECHECK SUMMARY'
     for net in "gpt --layers 2 --width 64 --context 32 --data text:README.md" lenet5 "mbconv --width-factor 0.25 --image-size 32"; do
         # shellcheck disable=SC2086 # words
         told "compute-sanitizer $1, ${net%% *}" compute-sanitizer --tool "$1" --nvtx yes --error-exitcode 9 "$stepwell" train --device cuda --batch 8 \
             --steps 3 --nvtx ops --quiet --model $net
     done
-    tell=''
 }
 
 memcheck() {
