@@ -26,6 +26,8 @@ esac
 """,
     "compute-sanitizer": """#!/bin/sh
 echo "$*" >> "$(dirname "$0")/sanitized"
+echo '========= COMPUTE-SANITIZER'
+[ "$STEPWELL_CUDA_OPS" != ,sub, ] || { echo '========= Invalid __global__ read of size 4 bytes'; exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 case $*-$RUNS in
 *mbconv*-) echo '========= ERROR SUMMARY: 3 errors'; exit 9 ;;
@@ -164,8 +166,8 @@ def sanitizer(r, full):
     r.run(1, "racecheck")
     page = r.has("racecheck.md", "compute-sanitizer racecheck, gpt: good", "ERROR SUMMARY: 0 errors", "initcheck, mbconv: BAD, status 9", "ERROR SUMMARY: 3 errors")
     assert page.count("ERROR SUMMARY") == 9 + 3, page # and the ends of three logs
-    r.run(0, "memcheck", "--only", "add,relu,41/46", env=dict(r.env, RUNS="1"))
-    r.has("memcheck.md", "3 of 3 processes good", "limit 360 s")
+    r.run(1, "memcheck", "--only", "add,sub,41/46", env=dict(r.env, RUNS="1"))
+    r.has("memcheck.md", "2 of 3 processes good", "limit 360 s", "sub BAD, status 9: ========= Invalid __global__ read")
     r.has(os.path.join(r.folder, "build/device-logs/memcheck/41-46.log"), "SKIPPED: operands are allocations")
     with open(os.path.join(r.bin, "sanitized")) as f:
         lines = f.read().splitlines()

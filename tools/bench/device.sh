@@ -262,7 +262,7 @@ esac
 name=$(printf %s "$0" | tr / -) begun=$(date +%s) status=0
 export STEPWELL_CUDA_OPS="$ops" STEPWELL_DEVICE_OPS="$logs/$name.entries"
 timeout --foreground -k 5 "$each_s" $wrap "$program" gpu "$@" > "$logs/$name.log" 2>&1 || status=$?
-case $status in 0 | 77) word=good ;; 124 | 137) word="BAD, no end in $each_s s" ;; *) word="BAD, status $status: $(grep -a -h -m 1 -e "\.c:[0-9]*:" -e "^========= [A-Z]" "$logs/$name.log" | cut -c 1-160)" ;; esac
+case $status in 0 | 77) word=good ;; 124 | 137) word="BAD, no end in $each_s s" ;; *) word="BAD, status $status: $(grep -a -h -m 1 -e "\.c:[0-9]*:" -e "^========= [A-Z][a-z]" -e "^FAILED" "$logs/$name.log" | cut -c 1-160)" ;; esac
 printf "%s %s, %s s\n" "$0" "$word" "$(($(date +%s) - begun))" >> "$list"'
 
 # How far the items have come.
