@@ -39,6 +39,7 @@ esac
 case $STEPWELL_CUDA_OPS in
 ,crash,) kill -SEGV $$ ;;
 ,hang,) exec sleep 20 ;;
+,skip,) exit 77 ;;
 esac
 exec "$REAL" "$@"
 """}
@@ -166,13 +167,12 @@ def sanitizer(r, full):
     r.run(1, "racecheck")
     page = r.has("racecheck.md", "compute-sanitizer racecheck, gpt: good", "ERROR SUMMARY: 0 errors", "initcheck, mbconv: BAD, status 9", "ERROR SUMMARY: 3 errors")
     assert page.count("ERROR SUMMARY") == 9 + 3, page # and the ends of three logs
-    r.run(1, "memcheck", "--only", "add,sub,41/46", env=dict(r.env, RUNS="1"))
+    r.run(1, "memcheck", "--only", "add,sub,skip", env=dict(r.env, RUNS="1"))
     r.has("memcheck.md", "2 of 3 processes good", "limit 360 s", "sub BAD, status 9: ========= Invalid __global__ read")
-    r.has(os.path.join(r.folder, "build/device-logs/memcheck/41-46.log"), "SKIPPED: operands are allocations")
     with open(os.path.join(r.bin, "sanitized")) as f:
         lines = f.read().splitlines()
     assert len(lines) == 12 and all(f"--tool {tool} --nvtx yes" in "".join(lines) for tool in ("racecheck", "synccheck", "initcheck")), lines
-    assert sum("--tool memcheck" in line and "gpu entries: entries do" in line for line in lines) == 2, lines
+    assert sum("--tool memcheck" in line and "gpu entries: entries do" in line for line in lines) == 3, lines
     if full:
         r.run(0, "racecheck", env=dict(r.env, RUNS="1"))
 
