@@ -667,7 +667,6 @@ static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
     return p.parts > 1 ? (bytes + 63) / 64 * 64 : 0;
 }
 
-/* Parts, and what their sum wants. */
 /* Of all sums over dy for each channel. */
 static int64_t bias_positions(const sw_type *dy)
 {
