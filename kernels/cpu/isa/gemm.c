@@ -21,19 +21,19 @@
 
 enum {
     KC = SW_GEMM_BLOCK,
-    COLS = SWI_GEMM_COLS,    /* of a task at a time: 64 KiB of packed B */
-    LINE = 16,               /* cells of a cache line, and of a row of a tile */
-    GROUP = 4 * ROWS,        /* rows that run along one panel before the next */
-    AMX = 2 * LINE,          /* the same of tiles, and columns of a block of four */
-    CHUNK = 48 * GROUP,      /* rows that run along a packed piece of B, at most */
-    BLOCK = 42 * GROUP,      /* rows of a packed block of A: 1008 KiB */
-    HALF_BLOCK = 512,        /* the same in an order of bf16, which leaves room for */
-    SUM_COLS = 512,          /* columns of sums that wait in scratch */
-    SUM_ROWS = 8 * GROUP,    /* of sums that wait on the stack */
-    EACH = 8,                /* tasks of a thread */
-    TASK_ROWS = 240,         /* from which packing B for a task is a hundredth of its work */
-    TURNED_FROM = 1 << 15,   /* numbers of A that are worth packing */
-    FAR_BYTES = 1 << 23      /* of B that no near cache holds */
+    COLS = SWI_GEMM_COLS,  /* of a task at a time: 64 KiB of packed B */
+    LINE = 16,             /* cells of a cache line, and of a row of a tile */
+    GROUP = 4 * ROWS,      /* rows that run along one panel before the next */
+    AMX = 2 * LINE,        /* the same of tiles, and columns of a block of four */
+    CHUNK = 48 * GROUP,    /* rows that run along a packed piece of B, at most */
+    BLOCK = 42 * GROUP,    /* rows of a packed block of A: 1008 KiB */
+    HALF_BLOCK = 512,      /* the same in an order of bf16, which leaves room for */
+    SUM_COLS = 512,        /* columns of sums that wait in scratch */
+    SUM_ROWS = 8 * GROUP,  /* of sums that wait on the stack */
+    EACH = 8,              /* tasks of a thread */
+    TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
+    TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
+    FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
 #define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
