@@ -28,7 +28,7 @@ enum {
     CHUNK = 48 * GROUP,    /* rows that run along a packed piece of B, at most */
     BLOCK = 42 * GROUP,    /* rows of a packed block of A: 1008 KiB */
     HALF_BLOCK = 512,      /* the same in an order of bf16, which leaves room for */
-    SUM_COLS = 512,        /* columns of sums that wait in scratch */
+    SUMS = 1 << 18,        /* that wait in scratch, at most */
     SUM_ROWS = 8 * GROUP,  /* of sums that wait on the stack */
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
@@ -93,7 +93,7 @@ size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned
         return 0;
     const int64_t rows = half ? HALF_BLOCK : BLOCK;
     const range first = block_of(m, n, k, rows, n, 0), second = block_of(m, n, k, rows, n, 1);
-    const int64_t sums = half && k > KC ? least(m, rows) * least(n, SUM_COLS) : 0;
+    const int64_t sums = half && k > KC ? least(least(m, rows) * n, SUMS) : 0;
     return (size_t)(block_floats(&first, half) + block_floats(&second, half) + sums) *
            sizeof(float);
 }
@@ -713,7 +713,8 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         return;
     }
     const bool waits = g->c_half && g->k > KC;
-    const int64_t rows = half ? HALF_BLOCK : BLOCK, cols = waits ? SUM_COLS : g->n;
+    const int64_t rows = half ? HALF_BLOCK : BLOCK;
+    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
     const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
     const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
     float *buffer[2] = {scratch, (float *)scratch + block_floats(&first, half)};
@@ -724,7 +725,7 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
             job.pack = (range){0};
         job.to = buffer[b % 2];
         if (waits)
-            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, SUM_COLS),
+            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, cols),
                                 job.work.i, job.work.j};
         run_region(&job, threads, par); /* by block b - 1, packing block b */
         job.work = job.pack;
