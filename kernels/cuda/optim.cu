@@ -574,7 +574,7 @@ __global__ void largest_kernel(sw_cuda_table<magnitudes_all, magnitudes, ROWS> t
 }
 SW_CUDA_GROUP_KERNEL(largest_launch, largest_kernel);
 
-/* One block where a queue has no tickets. */
+/* One block where a queue has no tickets, and few where a bound spares the look. */
 static sw_status magnitudes_add(const char *op, magnitudes f, const sw_launch *l,
                                 const sw_cuda_queue *queue)
 {
@@ -583,9 +583,10 @@ static sw_status magnitudes_add(const char *op, magnitudes f, const sw_launch *l
     f.wide = sw_cuda_aligned(f.x);
     f.y = doubles_out(l, 0);
     const int64_t n = f.n > f.n_other ? f.n : f.n_other;
+    const int64_t each = f.bound != nullptr ? 65536 : 8192;
     return sw_cuda_group_add<largest_launch>(
         op, magnitudes_all{queue->tickets}, f,
-        queue->tickets != nullptr ? sw_cuda_blocks(n, 8192) : 1, queue);
+        queue->tickets != nullptr ? sw_cuda_blocks(n, each) : 1, queue);
 }
 SW_CUDA_ENTRY(finite, forward, NULL, 1 | SW_CUDA_MAGNITUDES)
 {
