@@ -67,12 +67,12 @@ typedef struct {
 /* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,
  * channels), either plain or both in blocks. dx = dy s may stand in the place of dy or of x; ds
  * is the sum of dy x over the positions, whose order differs between the layouts. An output
- * that is NULL is not computed. */
+ * that is NULL is not computed. half: all are numbers of bf16; sums are of float32. */
 typedef struct {
-    float *y, *dx, *ds;
-    const float *x, *s, *dy;
+    void *y, *dx, *ds;
+    const void *x, *s, *dy;
     int64_t batch, channels, positions;
-    bool plain, add_y, add_dx, add_ds;
+    bool half, plain, add_y, add_dx, add_ds;
 } sw_scale_args;
 
 /* Images of in_h x in_w as images of out_h x out_w, by the nearest position or linearly along
@@ -113,16 +113,16 @@ typedef struct {
                         bool accumulate, const sw_par *par);
 
     /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
-     * NULL. Kernels of one position without stride are products: scratch then holds, for each
-     * thread, a strip of x, or in an order of bf16 the packed weights (at most 2 MiB; NULL:
-     * they are packed for each 64 columns); else there is none. `threads` as in par. */
-    size_t (*conv_bytes)(const sw_conv *s, int threads);
+     * NULL. Kernels of one position without stride are products: in an order of bf16 scratch
+     * then holds the packed weights (at most 2 MiB; NULL: they are packed for each 64
+     * columns); else there is none. */
+    size_t (*conv_bytes)(const sw_conv *s);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  bool accumulate, void *scratch, const sw_par *par);
     /* dx = gradient of x from dy and w; with a bias (in_c; NULL: none) for each channel, as a
      * transposed convolution has it. Scratch holds strips of dy, or w turned round; none where
      * images are plain and it is no product. */
-    size_t (*conv_dx_bytes)(const sw_conv *s, int threads);
+    size_t (*conv_dx_bytes)(const sw_conv *s);
     void (*conv_dx)(float *dx, const float *dy, const float *w, const float *bias,
                     const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
     /* dw (shape of w) and db (out_c; NULL: not computed) from x and dy; scratch holds one

@@ -22,6 +22,7 @@ typedef struct {
      * var (channels). */
     int64_t batch, channels, inner, groups;
     bool blocks;
+    bool half; /* of a batch: x, y, dy and dx are numbers of bf16; sums are of float32 */
     float epsilon;
     const float *x, *dy;
     const float *weight, *bias; /* NULL: 1 and 0 */

@@ -104,13 +104,13 @@ typedef struct {
     void (*difference)(float *dx, const float *a, const float *b, int64_t n, float factor,
                        bool accumulate, const sw_par *par);
 
-    /* y = f(x) */
-    void (*unary)(sw_unary kind, float *y, const float *x, int64_t n, float param,
+    /* y = f(x); half: all numbers are of bf16, and what is made in float32 is rounded. */
+    void (*unary)(sw_unary kind, void *y, const void *x, int64_t n, float param, bool half,
                   const sw_par *par);
     /* dx = dy f'(.). saved: the output for relu, leaky relu (its slope above 0), tanh, sigmoid,
      * exp, sqrt and rsqrt; the input for the others. */
-    void (*unary_dx)(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
-                     float param, bool accumulate, const sw_par *par);
+    void (*unary_dx)(sw_unary kind, void *dx, const void *dy, const void *saved, int64_t n,
+                     float param, bool accumulate, bool half, const sw_par *par);
     /* y = |x|; codes (or NULL): two bits for each element, four elements in a byte from the
      * lowest on: 0 for zero and NaN, 1 above, 2 below. dx = dy, dy * 0 or -dy by them. */
     void (*abs)(float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par);

@@ -543,17 +543,47 @@ SW_CUDA_ENTRY(expand, forward, NULL, 1)
                        over(&a->shape, l->out[0].stride, from), sw_cuda_adds(l, 0), queue);
 }
 
+/* How many parts from i on are alike and lie `step` bytes apart: the same one several times. */
+static int alike_from(const sw_launch *l, int i, intptr_t *step)
+{
+    const sw_buffer *x = &l->in[i];
+    const intptr_t first = reinterpret_cast<intptr_t>(x->ptr);
+    const intptr_t size = (intptr_t)bytes_of(x->type.dtype);
+    int n = 1;
+    *step = i + 1 < l->n_in ? reinterpret_cast<intptr_t>(x[1].ptr) - first : 0;
+    if (x->type.shape.rank == SW_MAX_RANK || *step % size != 0) /* an axis more */
+        return 1;
+    for (; i + n < l->n_in; n++) {
+        bool alike = reinterpret_cast<intptr_t>(x[n].ptr) == first + n * *step;
+        for (int k = 0; k < x->type.shape.rank; k++)
+            alike = alike && x[n].type.shape.dim[k] == x->type.shape.dim[k] &&
+                    x[n].stride[k] == x->stride[k];
+        if (!alike)
+            break;
+    }
+    return n;
+}
+
 SW_CUDA_ENTRY(concat, forward, NULL, 1)
 {
-    const int64_t axis = sw_cuda_attrs<swi_concat_attrs>(l)->axis;
+    const int axis = (int)sw_cuda_attrs<swi_concat_attrs>(l)->axis;
     const sw_buffer *y = &l->out[0];
     unsigned char *to = static_cast<unsigned char *>(y->ptr);
-    for (int i = 0; i < l->n_in; i++) {
+    intptr_t step;
+    for (int i = 0, n; i < l->n_in; i += n) {
         const sw_buffer *x = &l->in[i];
         const size_t bytes = bytes_of(x->type.dtype);
-        SW_TRY(copy_run("concat", to, x->ptr, bytes, over(&x->type.shape, y->stride, x->stride),
-                        queue));
-        to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * bytes;
+        const int64_t *dim = x->type.shape.dim, part = dim[axis] * y->stride[axis];
+        sw_cuda_strided strided = sw_cuda_strided_begin();
+        n = alike_from(l, i, &step);
+        for (int k = 0; k < x->type.shape.rank; k++) {
+            if (k == axis && n > 1)
+                sw_cuda_strided_axis(&strided, n, part, step / (intptr_t)bytes, 0, 0);
+            sw_cuda_strided_axis(&strided, dim[k], y->stride[k], x->stride[k], 0, 0);
+        }
+        sw_cuda_strided_join(&strided);
+        SW_TRY(copy_run("concat", to, x->ptr, bytes, strided, queue));
+        to += (size_t)(n * part) * bytes;
     }
     return SW_OK;
 }

@@ -19,7 +19,7 @@
  * its head in their order. */
 #include "kernels/attention.h"
 #include "kernels/attention_launch.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/reduce.h"
 #include "kernels/scalar.h"
 
 #define SIDE 64     /* rows, columns and depth of a tile */
@@ -345,7 +345,10 @@ struct attention_job {
     sw_attention_grads g;
     float *y, *lse_out; /* forward; NULL: no one keeps it */
     const float *d;     /* (batch, heads, queries) */
+    float *d_out;       /* the kernel of dq makes it; NULL: it is there */
     int64_t slices;     /* of the columns of the result */
+    sw_heads_out moved; /* where dq in scratch goes when no block reads q; p NULL: nowhere */
+    uint32_t *tickets;  /* of heads of k and v, for it */
 };
 
 /* ---- the kernel -------------------------------------------------------------------------- */
@@ -448,6 +451,34 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attentio
             a.lse_out[head * s.queries + at.row + row_of(i)] = sw_row_lse(most[i], total[i]);
 }
 
+/* d of a query of a head, by a warp, from its values of y and dy. */
+static __device__ __forceinline__ void row_sum(float *d, const float *y, const float *dy,
+                                               int64_t size)
+{
+    float sum = 0.0f;
+    for (int64_t c = threadIdx.x % 32; c < size; c += 32)
+        sum += y[c] * dy[c];
+    sum = sw_cuda_warp_reduce<sw_cuda_plus>(sum);
+    if (threadIdx.x % 32 == 0)
+        *d = sum;
+}
+
+/* The gradients of these columns of q, to where they belong. */
+template <bool WIDE>
+static __device__ __forceinline__ void move_heads(const attention_job &a, int64_t image,
+                                                  int64_t first, int64_t cols)
+{
+    constexpr int W = WIDE ? 4 : 1;
+    const float *from = a.g.dq.p + image * a.g.dq.batch + first;
+    float *to = a.moved.p + image * a.moved.batch + first;
+    for (int64_t r = threadIdx.x / LANES; r < a.g.s.queries; r += THREADS / LANES)
+        for (int64_t c = threadIdx.x % LANES * W; c < cols; c += LANES * W) {
+            float v[W];
+            sw_cuda_load(v, from + r * a.g.dq.row + c);
+            sw_cuda_store(to + r * a.moved.row + c, v);
+        }
+}
+
 /* KIND DQ, DK, DV or DKDV. */
 template <int KIND, bool WIDE, bool WITH>
 __global__ void __launch_bounds__(THREADS, WIDE && !WITH ? 3 : 2)
@@ -479,6 +510,15 @@ __global__ void __launch_bounds__(THREADS, WIDE && !WITH ? 3 : 2)
         k.rows = v.rows = end = see.last((at.row + SIDE < rows ? at.row + SIDE : rows) - 1) + 1;
     float out[ROWS][COLS] = {}, dv[ROWS][COLS] = {}, x[ROWS][COLS];
     bool kept = false;
+    if (KIND == DQ && a.d_out != nullptr) {
+        const int64_t from_y = at.image * s.queries * width + at.head * s.value_size;
+        float *const d = a.d_out + (at.image * s.heads + at.head) * s.queries;
+        for (int64_t r = at.row + threadIdx.x / 32; r < rows && r < at.row + SIDE;
+             r += THREADS / 32)
+            row_sum(d + r, a.g.y + from_y + r * width, a.g.dy + from_y + r * width,
+                    s.value_size);
+        __syncthreads();
+    }
     for (int i = 0; i < (by_keys ? group : 1); i++) {
         const int h = by_keys ? at.head * group + i : at.head;
         const int64_t queries = (at.image * s.heads + h) * s.queries; /* of heads before */
@@ -518,6 +558,11 @@ __global__ void __launch_bounds__(THREADS, WIDE && !WITH ? 3 : 2)
     if (KIND == DKDV)
         give<WIDE>(a.g.dv.p + at.image * a.g.dv.batch + at.head * s.value_size, a.g.dv.row,
                    a.g.dv.accumulate, at.row, rows, 0, s.value_size, dv);
+    if (KIND == DKDV && a.moved.p != nullptr &&
+        sw_cuda_is_last_by(a.tickets + at.image * s.heads_kv + at.head,
+                           (unsigned)((rows + SIDE - 1) / SIDE),
+                           reinterpret_cast<uint32_t *>(left)))
+        move_heads<WIDE>(a, at.image, at.head * group * s.size, group * s.size);
 }
 
 /* d: a warp for each query of each head. y and dy have a head's values side by side. */
@@ -525,13 +570,9 @@ __global__ void row_sums_kernel(float *d, const float *y, const float *dy, sw_at
 {
     const int64_t n = s.batch * s.queries * s.heads;
     for (int64_t t = sw_cuda_thread() / 32; t < n; t += sw_cuda_threads() / 32) {
-        float sum = 0.0f;
-        for (int64_t c = threadIdx.x % 32; c < s.value_size; c += 32)
-            sum += y[t * s.value_size + c] * dy[t * s.value_size + c];
-        sum = sw_cuda_warp_reduce<sw_cuda_plus>(sum);
-        const int64_t head = t % s.heads, row = t / s.heads;
-        if (threadIdx.x % 32 == 0)
-            d[(row / s.queries * s.heads + head) * s.queries + row % s.queries] = sum;
+        const int64_t head = t % s.heads, row = t / s.heads, at = t * s.value_size;
+        row_sum(d + (row / s.queries * s.heads + head) * s.queries + row % s.queries, y + at,
+                dy + at, s.value_size);
     }
 }
 
@@ -653,14 +694,20 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_attention_dk_scratch)
     return grad_scratch(info, 2u);
 }
 
+/* dk and dv, by one kernel. */
+static bool makes_both(const attention_job &a)
+{
+    return a.g.dk.p != nullptr && a.g.dv.p != nullptr && a.g.s.size <= SIDE &&
+           a.g.s.value_size <= SIDE;
+}
+
 /* dq first where it waits: dk and dv then take the bytes of k and v. Else last: it takes those
  * of q. */
 static void launch_all(const attention_job &a, bool wide, bool dq_first,
                        const sw_cuda_queue *queue)
 {
     const sw_attention_shape &s = a.g.s;
-    const bool both =
-        a.g.dk.p != nullptr && a.g.dv.p != nullptr && s.size <= SIDE && s.value_size <= SIDE;
+    const bool both = makes_both(a);
     if (a.g.dq.p != nullptr && dq_first)
         backward<DQ>(a, s.queries, s.size, wide, queue);
     if (both)
@@ -686,8 +733,11 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     if (s.batch == 0)
         return SW_OK;
     if (a.g.y != nullptr) {
-        SW_CUDA_LAUNCH_FOR(row_sums_kernel, s.batch * s.queries * s.heads, SW_CUDA_THREADS / 32,
-                           queue, scratch_of_tiles, a.g.y, a.g.dy, s);
+        if ((wait & 1u) != 0 && s.size <= SIDE) /* dq is the first */
+            a.d_out = scratch_of_tiles;
+        else
+            SW_CUDA_LAUNCH_FOR(row_sums_kernel, s.batch * s.queries * s.heads,
+                               SW_CUDA_THREADS / 32, queue, scratch_of_tiles, a.g.y, a.g.dy, s);
         a.d = scratch_of_tiles;
         scratch_of_tiles += scratch_for(s);
     }
@@ -702,10 +752,16 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
         }
         wide = wide && wide_out(*out[i]);
     }
+    if (wait == 1u && makes_both(a) && queue->tickets != nullptr &&
+        s.batch * s.heads_kv <= SW_CUDA_TICKETS) {
+        a.moved = real[0];
+        a.tickets = queue->tickets;
+        wide = wide && wide_out(a.moved);
+    }
     launch_all(a, wide, (wait & 1u) != 0, queue);
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
-        if ((wait >> i & 1u) != 0)
+        if ((wait >> i & 1u) != 0 && a.moved.p == nullptr)
             SW_CUDA_LAUNCH_FOR(copy_heads_kernel, n, SW_CUDA_THREADS, queue, real[i], out[i]->p,
                                n, sw_cuda_long_divisor_of(rows),
                                sw_cuda_long_divisor_of(out[i]->row));

@@ -728,17 +728,19 @@ template <class T> static sw_status dw_launch(const dw_job &j, const sw_cuda_que
     return sw_cuda_launched("conv2d");
 }
 
+/* Parts in scratch, where there are several, unless they are *summed. */
 static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_plan &plan,
-                         void *scratch, const sw_cuda_queue *queue)
+                         const sw_cuda_column_sum &sum, bool *summed,
+                         const sw_cuda_queue *queue)
 {
     dw_job j = {};
     j.c = c;
     j.x = sw_cuda_in(l, 0);
     j.dy = sw_cuda_in(l, 1);
-    j.to = plan.parts > 1 ? static_cast<float *>(scratch) : sw_cuda_out(l, 0);
+    j.to = plan.parts > 1 ? static_cast<float *>(l->scratch) : sw_cuda_out(l, 0);
     j.add = plan.parts > 1 ? 0 : sw_cuda_adds(l, 0);
     if (plan.direct)
-        return sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, plan.parts, j.add, queue);
+        return sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, plan.parts, j.add, sum, summed, queue);
     j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
     j.positions = plan.positions;
     j.each = ((j.positions + plan.parts - 1) / plan.parts + 15) / 16 * 16;
@@ -760,15 +762,16 @@ static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
 {
     const int64_t all = sw_cuda_conv_weights(c);
     const dw_plan plan = plan_of(c);
-    if (all > 0)
-        SW_TRY(weights(l, c, plan, l->scratch, queue));
-    if (plan.parts == 1)
-        return SW_OK;
     const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
                                   all, sw_cuda_adds(l, 0)};
+    bool summed = false;
+    if (all > 0)
+        SW_TRY(weights(l, c, plan, f, &summed, queue));
+    if (summed || plan.parts == 1)
+        return SW_OK;
     return sw_cuda_reduce<true>("conv2d", f, plan.parts, all,
-                                static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
-                                queue);
+                          static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
+                          queue);
 }
 
 SW_CUDA_ENTRY(conv2d, grad1, sw_cuda_conv2d_dw_scratch, 0)

@@ -5,6 +5,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/image.h"
+#include "kernels/cuda/reduce.h"
 
 struct sw_cuda_conv {
     int batch, groups;
@@ -113,9 +114,11 @@ sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
                                const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 /* Parts of the sums for its weights, by sizes alone; 0: it has no such kernel. */
 unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c);
-/* Into so many arrays of weights, one after the other. */
+/* Into so many arrays of weights, one after the other; `sum` of them by the last block of a
+ * channel where a queue has tickets for all channels: then *summed. */
 sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
+                               const sw_cuda_column_sum &sum, bool *summed,
                                const sw_cuda_queue *queue);
 
 #endif

@@ -143,6 +143,9 @@ struct depthwise_dw {
     int channels, in_h, in_w, out_h, out_w, pad, add;
     int64_t counts, each; /* of all images, and of a part */
     sw_cuda_divisor plane, row;
+    unsigned parts;
+    uint32_t *tickets; /* of channels; NULL: parts stay parts */
+    sw_cuda_column_sum sum;
 };
 
 /* N sums of each lane become N sums of the warp, by halves: a lane gives away one half of what
@@ -203,13 +206,15 @@ template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
     }
     __syncthreads();
     const int k = (int)threadIdx.x;
-    if (k >= K * K)
-        return;
-    float all = partials[k * WARPS];
-    for (int i = 1; i < WARPS; i++)
-        all += partials[k * WARPS + i];
-    float *to = d.dw + (part * d.channels + channel) * (K * K) + k;
-    *to = d.add ? *to + all : all;
+    if (k < K * K) {
+        float all = partials[k * WARPS];
+        for (int i = 1; i < WARPS; i++)
+            all += partials[k * WARPS + i];
+        float *to = d.dw + (part * d.channels + channel) * (K * K) + k;
+        *to = d.add ? *to + all : all;
+    }
+    if (d.tickets != nullptr && sw_cuda_is_last(d.tickets + channel, d.parts) && k < K * K)
+        sw_cuda_reduce_alone(d.parts, (int64_t)channel * (K * K) + k, d.sum);
 }
 
 /* ---- launches ---------------------------------------------------------------------------- */
@@ -308,6 +313,7 @@ unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c)
 
 sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
+                               const sw_cuda_column_sum &sum, bool *summed,
                                const sw_cuda_queue *queue)
 {
     depthwise_dw d = {};
@@ -317,6 +323,10 @@ sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
     d.channels = c.groups;
     d.in_h = c.in_h, d.in_w = c.in_w, d.out_h = c.out_h, d.out_w = c.out_w;
     d.pad = c.pad, d.add = add;
+    d.parts = parts, d.sum = sum;
+    if (parts > 1 && sw_cuda_reduce_parts(parts, true) == 1)
+        d.tickets = sw_cuda_reduce_tickets((unsigned)c.groups, parts, queue);
+    *summed = d.tickets != nullptr;
     d.counts = c.batch * plane;
     d.each = (d.counts + parts - 1) / parts;
     d.plane = sw_cuda_divisor_of(plane);

@@ -21,7 +21,7 @@ extern "C" {
 /* Rows of linear's dw (rows, cols) that are made at a time: all, or of SW_CUDA_DW_BYTES or a
  * little more. Tests give fewer. */
 #ifndef SW_CUDA_DW_BYTES
-#define SW_CUDA_DW_BYTES (16 << 20)
+#define SW_CUDA_DW_BYTES (64 << 20)
 #endif
 int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols);
 

@@ -634,9 +634,10 @@ sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *sc
             return status;
     }
     if (g->halves)
-        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "%s: cuBLASLt has no product of bf16 for operands that "
-                                     "begin at these addresses",
-                                     op);
+        return sw_cuda_its_host.fail(
+            SW_UNSUPPORTED, __FILE__, __LINE__,
+            "%s: cuBLASLt has no product of bf16 with strides (%lld, %lld) by (%lld, %lld)", op,
+            (long long)one.p.a_row, (long long)one.p.a_col, (long long)one.p.b_row,
+            (long long)one.p.b_col);
     return run_tiles(op, &one, scratch, bytes, queue);
 }

@@ -5,7 +5,7 @@
 
 static const sw_cuda_entry entries[] = {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact)                                    \
-    {#op, which, function, scratch, (exact)&3, ((exact)&SW_CUDA_GROUPS) != 0},
+    {#op, which, function, scratch, (exact) % SW_CUDA_GROUPS, (exact) / SW_CUDA_GROUPS},
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
 };

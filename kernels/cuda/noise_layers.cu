@@ -627,8 +627,7 @@ static __device__ void affine_noise(const noise_gain &j, const sw_noise_directio
         sw_cuda_noise_vector(f, j.n.a.bias, d.at, from, n, j.n.bias_sigmas);
 }
 
-/* Of one row and place in the middle: the planes of channels from..from+n-1 lie side by side.
- */
+/* Of one row and place in the middle: planes of channels from..from+n-1 lie side by side. */
 static __device__ void affine_planes(const noise_gain &j, const float *e, const float *f,
                                      float scale, int64_t row, int64_t from, int64_t n)
 {

@@ -421,7 +421,7 @@ static sw_status tick_run(const char *op, const sw_launch *l, int powers,
 SW_CUDA_ENTRY_OF(adam_tick, forward, NULL, 1, tick_run("adam_tick", l, 1, queue))
 SW_CUDA_ENTRY_OF(steps_tick, forward, NULL, 0, tick_run("steps_tick", l, 0, queue))
 
-/* ---- finite checks ----------------------------------------------------------------------- */
+/* ---- verdicts ---------------------------------------------------------------------------- */
 
 /* The first of several that is not 0. */
 struct any_verdict {
@@ -490,85 +490,125 @@ SW_CUDA_ENTRY(count_skipped, forward, NULL, 1)
                  queue);
 }
 
-/* In {x, [finite check before], [flag], [bound]}: is every element finite? Not looked at where
- * the flag is 0, nor where the bound says enough. */
-struct finiteness {
-    const float *x, *flag;
+/* ---- finite checks, and bounds that spare them ------------------------------------------- */
+
+#define INFINITE_BITS 0x7f800000u /* those of a NaN are larger */
+
+/* finite: in {x, [finite check before], [flag], [bound]}, is every element finite? Not looked
+ * at where the flag is 0, nor where the bound says enough. product_bound
+ * (runtime/ops/update.c): in {x, other}, terms times both largest magnitudes. */
+struct magnitudes {
+    const float *x, *other; /* other NULL: a finite check */
+    const float *flag;
     const double *before, *bound;
     double *y;
-    double code;
-    int64_t n, wide;
+    double number; /* the check's code, or the terms */
+    int64_t n, n_other;
+    int32_t wide, wide_other;
     __device__ bool looks(void) const
     {
         return (flag == nullptr || *flag != 0.0f) &&
                (bound == nullptr || (*bound >= SWI_SURELY_FINITE && *bound - *bound == 0.0));
     }
-    /* bad: an element that is not. */
-    __device__ void put(bool bad) const
+    __device__ void put(uint32_t most, uint32_t most_other) const
     {
+        if (other != nullptr) {
+            *y = number * (double)sw_float_of(most) * (double)sw_float_of(most_other);
+            return;
+        }
         const double said = before != nullptr ? *before : 0.0;
-        const bool good = !bad && (bound == nullptr || *bound - *bound == 0.0);
-        *y = said != 0.0 || good ? said : code;
-    }
-    template <int W> __device__ bool bad_at(int64_t i) const
-    {
-        float v[W];
-        bool bad = false;
-        sw_cuda_load(v, x + i);
-        for (int k = 0; k < W; k++)
-            bad = bad || v[k] - v[k] != 0.0f;
-        return bad;
+        const bool good = most < INFINITE_BITS && (bound == nullptr || *bound - *bound == 0.0);
+        *y = said != 0.0 || good ? said : number;
     }
 };
-/* Tensors of several blocks: as if nothing were found. */
-template <int ROWS>
-__global__ void finite_begin_kernel(sw_cuda_table<sw_cuda_none, finiteness, ROWS> t)
+/* Of each row: how many of its blocks are done, and the largest that they have found. */
+struct magnitudes_all {
+    uint32_t *tickets;
+};
+
+template <int W>
+static __device__ __forceinline__ uint32_t largest_at(const float *x, int64_t i)
 {
-    if (threadIdx.x < t.n)
-        t.row[ROWS == 1 ? 0 : threadIdx.x].put(false);
+    float v[W];
+    uint32_t most = 0;
+    sw_cuda_load(v, x + i);
+    for (int k = 0; k < W; k++)
+        most = largest_bits::of(most, sw_bits_of(v[k]) & 0x7fffffffu);
+    return most;
 }
+static __device__ __forceinline__ uint32_t largest_of(const float *x, int64_t n, int wide,
+                                                      const sw_cuda_place &at,
+                                                      uint32_t *partials)
+{
+    const int64_t fours = wide ? n / 4 : 0;
+    uint32_t most = 0;
+    for (int64_t i = at.thread; i < fours; i += at.threads)
+        most = largest_bits::of(most, largest_at<4>(x, 4 * i));
+    for (int64_t i = 4 * fours + at.thread; i < n; i += at.threads)
+        most = largest_bits::of(most, largest_at<1>(x, i));
+    return sw_cuda_block_reduce<largest_bits>(most, partials);
+}
+
 template <int ROWS>
-__global__ void finite_kernel(sw_cuda_table<sw_cuda_none, finiteness, ROWS> t)
+__global__ void largest_kernel(sw_cuda_table<magnitudes_all, magnitudes, ROWS> t)
 {
     SW_SHARED(uint32_t, partials, 32);
     const sw_cuda_place at = sw_cuda_place_in(t);
-    const finiteness f = t.row[at.row];
-    const int64_t fours = !f.looks() ? 0 : f.wide ? f.n / 4 : 0, n = f.looks() ? f.n : 0;
-    bool bad = false;
-    for (int64_t i = at.thread; i < fours; i += at.threads)
-        bad = f.bad_at<4>(4 * i) || bad;
-    for (int64_t i = 4 * fours + at.thread; i < n; i += at.threads)
-        bad = f.bad_at<1>(i) || bad;
-    bad = sw_cuda_block_reduce<largest_bits>((uint32_t)bad, partials) != 0;
-    if (threadIdx.x == 0 && (at.blocks == 1 || bad)) /* all that find one write the same */
-        f.put(bad);
-}
-struct finite_launch {
-    template <int ROWS>
-    static void launch(const sw_cuda_table<sw_cuda_none, finiteness, ROWS> &t, unsigned blocks,
-                       const sw_cuda_queue *queue)
-    {
-        const auto begin = finite_begin_kernel<ROWS>;
-        const auto kernel = finite_kernel<ROWS>;
-        if (blocks > t.n)
-            SW_CUDA_LAUNCH(begin, 1, SW_CUDA_ROWS, 0, queue, t);
-        SW_CUDA_LAUNCH(kernel, blocks, SW_CUDA_THREADS, 0, queue, t);
+    const magnitudes f = t.row[at.row];
+    uint32_t *ticket = t.all.tickets + 3 * at.row;
+    uint32_t most = largest_of(f.x, f.looks() ? f.n : 0, f.wide, at, partials), most_other = 0;
+    if (f.other != nullptr)
+        most_other = largest_of(f.other, f.n_other, f.wide_other, at, partials);
+    if (at.blocks > 1) {
+        if (threadIdx.x == 0 && (f.other != nullptr || most >= INFINITE_BITS))
+            atomicMax(&ticket[1], most);
+        if (threadIdx.x == 0 && f.other != nullptr)
+            atomicMax(&ticket[2], most_other);
+        if (!sw_cuda_is_last(ticket, at.blocks) || threadIdx.x > 0)
+            return;
+        most = atomicExch(&ticket[1], 0u);
+        most_other = atomicExch(&ticket[2], 0u);
     }
-};
-SW_CUDA_ENTRY(finite, forward, NULL, 1 | SW_CUDA_GROUPS)
+    if (threadIdx.x == 0)
+        f.put(most, most_other);
+}
+SW_CUDA_GROUP_KERNEL(largest_launch, largest_kernel);
+
+/* One block where a queue has no tickets, and few where a bound spares the look. */
+static sw_status magnitudes_add(const char *op, magnitudes f, const sw_launch *l,
+                                const sw_cuda_queue *queue)
+{
+    f.x = sw_cuda_in(l, 0);
+    f.n = sw_cuda_elements(&l->in[0].type);
+    f.wide = sw_cuda_aligned(f.x);
+    f.y = doubles_out(l, 0);
+    const int64_t n = f.n > f.n_other ? f.n : f.n_other;
+    const int64_t each = f.bound != nullptr ? 65536 : 8192;
+    return sw_cuda_group_add<largest_launch>(
+        op, magnitudes_all{queue->tickets}, f,
+        queue->tickets != nullptr ? sw_cuda_blocks(n, each) : 1, queue);
+}
+SW_CUDA_ENTRY(finite, forward, NULL, 1 | SW_CUDA_MAGNITUDES)
 {
     const swi_finite_attrs *a = sw_cuda_attrs<swi_finite_attrs>(l);
-    finiteness f = {};
-    f.x = sw_cuda_in(l, 0);
+    magnitudes f = {};
     f.flag = a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr;
     f.before = a->has_before ? doubles_in(l, 1) : nullptr;
     f.bound = a->is_bounded ? doubles_in(l, l->n_in - 1) : nullptr;
-    f.y = doubles_out(l, 0);
-    f.code = a->code;
-    f.n = sw_cuda_elements(&l->in[0].type);
-    f.wide = sw_cuda_aligned(f.x);
-    return sw_cuda_group_add<finite_launch>("finite", sw_cuda_none{}, f,
-                                            sw_cuda_blocks(f.n, 8192), queue);
+    f.number = a->code;
+    return magnitudes_add("finite", f, l, queue);
+}
+SW_CUDA_ENTRY(product_bound, forward, NULL, 1 | SW_CUDA_MAGNITUDES)
+{
+    const swi_bound_attrs *a = sw_cuda_attrs<swi_bound_attrs>(l);
+    magnitudes f = {};
+    f.other = sw_cuda_in(l, 1);
+    f.n_other = sw_cuda_elements(&l->in[1].type);
+    f.wide_other = sw_cuda_aligned(f.other);
+    f.number = (double)a->terms;
+    if (sw_cuda_elements(&l->in[0].type) + f.n_other > a->worth)
+        return SW_OK; /* it would say nothing, and no check looks at it (is_bounded) */
+    return magnitudes_add("product_bound", f, l, queue);
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */

@@ -67,10 +67,11 @@ sw_cuda_reduce_store(T *parts, int64_t results, int64_t c, const T (&sum)[F::N],
 }
 
 /* Is this the last of `n` blocks that have this ticket? It then sees what the others have
- * written before, and the ticket is 0 again. All threads must come. */
-static __device__ __forceinline__ bool sw_cuda_is_last(uint32_t *ticket, unsigned n)
+ * written before, and the ticket is 0 again. All threads must come. `last`: shared, one number.
+ */
+static __device__ __forceinline__ bool sw_cuda_is_last_by(uint32_t *ticket, unsigned n,
+                                                          uint32_t *last)
 {
-    SW_SHARED(uint32_t, last, 1);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -81,6 +82,11 @@ static __device__ __forceinline__ bool sw_cuda_is_last(uint32_t *ticket, unsigne
     __syncthreads();
     __threadfence();
     return last[0] != 0;
+}
+static __device__ __forceinline__ bool sw_cuda_is_last(uint32_t *ticket, unsigned n)
+{
+    SW_SHARED(uint32_t, last, 1);
+    return sw_cuda_is_last_by(ticket, n, last);
 }
 
 /* The parts of result c by G lanes, 1 or 32, which take them in turn. */
@@ -186,6 +192,28 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t r
             sw_cuda_reduce_store(parts, results, c, sum, f);
     }
     sw_cuda_reduce_finish(parts, results, 32, tickets, f);
+}
+
+/* One result by one thread, in the order of sw_cuda_reduce_along of one part. */
+template <class F>
+static __device__ __forceinline__ void sw_cuda_reduce_alone(int64_t positions, int64_t c,
+                                                            const F &f)
+{
+    SW_CUDA_REDUCTION(F);
+    T all[F::N];
+    for (int k = 0; k < F::N; k++)
+        all[k] = OP::template none<T>();
+    for (int s = 0; s < SW_CUDA_SLICES; s++) {
+        T sum[F::N] = {}, v[F::N];
+        for (int64_t r = s; r < positions; r += SW_CUDA_SLICES) {
+            f.term(r, c, v);
+            for (int k = 0; k < F::N; k++)
+                sum[k] = OP::of(sum[k], v[k]);
+        }
+        for (int k = 0; k < F::N; k++)
+            all[k] = OP::of(all[k], sum[k]);
+    }
+    f.put(c, all);
 }
 
 /* G threads for each result. */

@@ -73,9 +73,12 @@ typedef struct {
     sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
     int exact;  /* 1: the bits of the CPU's kernel; 2: and it takes numbers of bf16; 3: takes
                    these, with bits of its own */
-    int groups; /* its launches may be a group */
+    int groups; /* of its launches: one of these, divided by SW_CUDA_GROUPS */
 } sw_cuda_entry;
-#define SW_CUDA_GROUPS 4 /* beside `exact` in the list of entries */
+/* Beside `exact` in the list of entries. */
+#define SW_CUDA_GROUPS 4      /* launches of the op wait for each other */
+#define SW_CUDA_MAGNITUDES 8  /* the same of all these ops: they have one kind of table */
+#define SW_CUDA_NEIGHBOURS 12 /* none waits; the op's gradient goes up to its value */
 #define SW_CUDA_FORWARD (-1)
 
 /* Two forward ops in one launch: `first`, and `then` of its result in the same position. The

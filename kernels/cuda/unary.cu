@@ -3,6 +3,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cuda/unary_values.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/group.h"
 
 static float number_of(const sw_launch *l)
 {
@@ -93,7 +94,81 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     return sw_cuda_launched(op);
 }
 
-/* Values without codes; gradients from what is saved and dy. */
+/* ---- curves ------------------------------------------------------------------------------ */
+
+/* Values of x without codes, and gradients of what is saved, x, and dy: also both in one
+ * launch, for a value that is recomputed. */
+struct curve {
+    sw_cuda_numbers y, x, dy; /* dy.p NULL: a value */
+    int64_t n;
+    int add, wide;
+    template <class X> __device__ sw_cuda_elementwise<X> of(X to, X a, X b) const
+    {
+        return sw_cuda_elementwise<X>{to, a, b, n, add, wide};
+    }
+};
+struct curve_number {
+    float P;
+};
+
+template <int ROWS, class VALUE, class SLOPE>
+__global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
+    curves_kernel(sw_cuda_table<curve_number, curve, ROWS> t)
+{
+    const sw_cuda_place at = sw_cuda_place_in(t);
+    const curve c = t.row[at.row];
+    const VALUE value = {t.all.P};
+    const SLOPE slope = {t.all.P};
+    const bool halves = c.y.half || c.x.half || c.dy.half;
+    if (c.dy.p == nullptr && halves)
+        sw_cuda_elementwise_all<1>(c.of(c.y, c.x, c.x), value, at.thread, at.threads);
+    else if (c.dy.p == nullptr)
+        sw_cuda_elementwise_all<1>(c.of<sw_cuda_floats>({c.y.p}, {c.x.p}, {c.x.p}), value,
+                                   at.thread, at.threads);
+    else if (halves)
+        sw_cuda_elementwise_all<2>(c.of(c.y, c.dy, c.x), slope, at.thread, at.threads);
+    else
+        sw_cuda_elementwise_all<2>(c.of<sw_cuda_floats>({c.y.p}, {c.dy.p}, {c.x.p}), slope,
+                                   at.thread, at.threads);
+}
+
+/* One alone has a kernel of its own. */
+template <class VALUE, class SLOPE> struct curves_launch {
+    static void launch(const sw_cuda_table<curve_number, curve, 1> &t, unsigned,
+                       const sw_cuda_queue *queue)
+    {
+        const curve &c = t.row[0];
+        if (c.dy.p == nullptr)
+            sw_cuda_elementwise_launch<1>(VALUE{t.all.P}, c.y, c.x, nullptr, c.n, c.add, queue);
+        else
+            sw_cuda_elementwise_launch<2>(SLOPE{t.all.P}, c.y, c.dy, c.x, c.n, c.add, queue);
+    }
+    template <int ROWS>
+    static void launch(const sw_cuda_table<curve_number, curve, ROWS> &t, unsigned blocks,
+                       const sw_cuda_queue *queue)
+    {
+        const auto kernel = curves_kernel<ROWS, VALUE, SLOPE>;
+        SW_CUDA_LAUNCH(kernel, blocks, SW_CUDA_THREADS, 0, queue, t);
+    }
+};
+
+template <class VALUE, class SLOPE>
+static sw_status curve_run(const char *op, const sw_launch *l, bool slope,
+                           const sw_cuda_queue *queue)
+{
+    curve c;
+    memset(static_cast<void *>(&c), 0, sizeof c);
+    c.y = l->out[0];
+    c.x = l->in[0];
+    c.dy = slope ? sw_cuda_numbers(l->in[1]) : sw_cuda_numbers(nullptr);
+    c.n = sw_cuda_elements(&l->out[0].type);
+    c.add = slope ? sw_cuda_adds(l, 0) : 0;
+    c.wide = sw_cuda_aligned(c.y.p) && sw_cuda_aligned(c.x.p) && sw_cuda_aligned(c.dy.p);
+    const unsigned blocks = c.n > 0 ? sw_cuda_blocks(c.n, 4 * SW_CUDA_THREADS) : 0;
+    return sw_cuda_group_add<curves_launch<VALUE, SLOPE>>(op, curve_number{number_of(l)}, c,
+                                                          blocks, queue);
+}
+
 #define CURVE_RUNS(id, gradient)                                                               \
     struct id##_slope {                                                                        \
         float P;                                                                               \
@@ -103,23 +178,15 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
             return gradient;                                                                   \
         }                                                                                      \
     };                                                                                         \
-    static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
+    static sw_status id##_run(const sw_launch *l, bool slope, const sw_cuda_queue *queue)      \
     {                                                                                          \
-        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, l->out[0], l->in[0],  \
-                                          nullptr, sw_cuda_elements(&l->in[0].type), 0,        \
-                                          queue);                                              \
-    }                                                                                          \
-    static sw_status id##_dx_run(const sw_launch *l, const sw_cuda_queue *queue)               \
-    {                                                                                          \
-        return sw_cuda_elementwise_run<2>(#id, id##_slope{number_of(l)}, l->out[0], l->in[1],  \
-                                          l->in[0], sw_cuda_elements(&l->out[0].type),         \
-                                          sw_cuda_adds(l, 0), queue);                          \
+        return curve_run<id##_value, id##_slope>(#id, l, slope, queue);                        \
     }
 /* The entries of all but those that have bits. */
 #define SW_UNARY(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
     CURVE_RUNS(id, gradient)                                                                   \
-    SW_CUDA_ENTRY_OF(id, forward, NULL, 2, id##_run(l, queue))                                 \
-    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_dx_run(l, queue))
+    SW_CUDA_ENTRY_OF(id, forward, NULL, 2, id##_run(l, false, queue))                          \
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_run(l, true, queue))
 #define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)       \
     CURVE_RUNS(id, gradient)
 #include "kernels/unary.def"
@@ -162,9 +229,9 @@ struct leaky_relu_bits : bend {
 #define BENT(id)                                                                               \
     SW_CUDA_ENTRY_OF(id, forward, NULL, 2,                                                     \
                      l->n_out < 2 || l->out[1].ptr == nullptr                                  \
-                         ? id##_run(l, queue)                                                  \
+                         ? id##_run(l, false, queue)                                           \
                          : coded_run(#id, l, queue, id##_bits{{number_of(l)}}))                \
-    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_dx_run(l, queue))                                \
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 2, id##_run(l, true, queue))                             \
     SW_CUDA_ENTRY_OF(id, grad1, NULL, 2, coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}}))
 BENT(relu)
 BENT(leaky_relu)

@@ -106,19 +106,22 @@ typedef enum {
  * convolutions and lookups always are. Parameters and their gradients, statistics and scalars
  * stay float32. */
 typedef enum {
-    SWI_HALVES_NONE,   /* float32 alone: inputs are widened, results are not rounded */
-    SWI_HALVES_NEVER,  /* the same inside of what is kept in float32; else an error */
-    SWI_HALVES_MOVES,  /* views and copies: of any type */
-    SWI_HALVES_FLAT,   /* element by element */
-    SWI_HALVES_LINES,  /* along all axes but the last */
-    SWI_HALVES_READS,  /* the same; results stay float32 */
-    SWI_HALVES_ROWS,   /* the same; inputs after the first are weights: whole */
-    SWI_HALVES_LOOKUP, /* rows of a table by ids: the same */
-    SWI_HALVES_IMAGES, /* along the first axis, blocks of sixteen images whole */
-    SWI_HALVES_GROUPS, /* the same; inputs after the first are weights */
-    SWI_HALVES_CONV,   /* swi_conv_attrs. One position without stride: kernels of both types; a
-                         group for each channel: along axis 1; else as GROUPS */
-    SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors */
+    SWI_HALVES_NONE,     /* float32 alone: inputs are widened, results are not rounded */
+    SWI_HALVES_NEVER,    /* the same inside of what is kept in float32; else an error */
+    SWI_HALVES_MOVES,    /* views and copies: of any type */
+    SWI_HALVES_FLAT,     /* element by element */
+    SWI_HALVES_FUNCTION, /* the same; kernels read and write both types */
+    SWI_HALVES_LINES,    /* along all axes but the last */
+    SWI_HALVES_READS,    /* the same; results stay float32 */
+    SWI_HALVES_ROWS,     /* the same; inputs after the first are weights: whole */
+    SWI_HALVES_LOOKUP,   /* rows of a table by ids: the same */
+    SWI_HALVES_IMAGES,   /* along the first axis, blocks of sixteen images whole */
+    SWI_HALVES_PLANES,   /* the same; kernels read and write both types */
+    SWI_HALVES_GROUPS,   /* the same; inputs after the first are weights */
+    SWI_HALVES_CONV, /* swi_conv_attrs. One position without stride: kernels of both types; a
+                       group for each channel: along axis 1; else as GROUPS */
+    SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors; kernels read and write
+                             both types of images */
     SWI_HALVES_BROADCAST, /* along the first axis of the result that is longer than 1 */
     SWI_HALVES_PRODUCT,   /* kernels that read and write both types */
     SWI_HALVES_ALIKE,     /* the same; inputs have one type */

@@ -130,7 +130,7 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
     if (word == SWI_HALVES_CONV)
         return is_depthwise(weight_of(op, grad, info), info->attrs) ? SWI_HALVES_CHANNELS
                                                                     : SWI_HALVES_GROUPS;
-    if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS)
+    if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS || word == SWI_HALVES_FUNCTION)
         return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
     if (word == SWI_HALVES_READS)
         return SWI_HALVES_LINES;
@@ -138,12 +138,29 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
         return SWI_HALVES_CHANNELS; /* a block may be all images */
     if (word == SWI_HALVES_PRODUCT)
         return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
+    if (word == SWI_HALVES_PLANES)
+        return SWI_HALVES_IMAGES;
     if (word != SWI_HALVES_BROADCAST)
         return word;
     for (int i = 0; i < info->n_in + info->n_out; i++)
         if (!swi_same_shape(&type_of(info, i)->shape, &info->out[0].shape))
             return word;
     return SWI_HALVES_FLAT;
+}
+
+/* Has the CPU a kernel for these operands, all of bf16 but for what channels have? */
+static bool is_taken_as_is(uint32_t op, const sw_kernel_info *info)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    bool taken =
+        word == SWI_HALVES_FUNCTION || word == SWI_HALVES_CHANNELS || word == SWI_HALVES_PLANES;
+    for (int i = 0; i < info->n_in + info->n_out; i++) {
+        const sw_type *t = type_of(info, i);
+        const bool of_channels =
+            word == SWI_HALVES_CHANNELS && (t->shape.rank < 2 || t->dtype == SW_F64);
+        taken = taken && (t->dtype == SW_BF16) != of_channels;
+    }
+    return taken;
 }
 
 bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool card)
@@ -157,7 +174,7 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
         return word != SWI_HALVES_MOVES || info->accumulate != 0;
     if (word == SWI_HALVES_LOOKUP && grad < 0 && info->in[1].dtype == SW_BF16)
         return false; /* rows of a stored table are read where they are */
-    if (word == SWI_HALVES_ALIKE)
+    if (word == SWI_HALVES_ALIKE || is_taken_as_is(op, info))
         return false;
     if (word == SWI_HALVES_LOSS)
         return grad >= 0;

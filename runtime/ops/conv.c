@@ -141,8 +141,8 @@ static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *imag
     if (swi_conv_misses(&s))
         return 0;
     s.order = swi_any_half(info) ? SW_ORDER_PAIR : SW_ORDER_NONE; /* either: they ask alike */
-    return p == CONV      ? sw_dense(info->isa)->conv_bytes(&s, info->threads)
-           : p == CONV_DX ? sw_dense(info->isa)->conv_dx_bytes(&s, info->threads)
+    return p == CONV      ? sw_dense(info->isa)->conv_bytes(&s)
+           : p == CONV_DX ? sw_dense(info->isa)->conv_dx_bytes(&s)
                           : sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 

@@ -314,8 +314,7 @@ static sw_buffer in_scratch(const sw_launch *l, size_t at, int64_t rows, int64_t
 }
 
 /* f of z, or f' of z and dy, element by element. Rows that do not lie side by side go one by
- * one; those of bf16 a piece at a time, which is widened, and its result rounded. */
-enum { WIDENED = 1024 };
+ * one. */
 
 typedef struct {
     const sw_launch *l;
@@ -344,46 +343,18 @@ static void function_rows(const function_job *j, int64_t first, int64_t rows, co
     (void)j->kernel(&p.launch); /* functions of numbers do not fail */
 }
 
-/* The result is made where the first operand was widened. */
-static void half_row(const function_job *j, int64_t row)
-{
-    const sw_pointwise_kernels *k = sw_pointwise(j->l->isa);
-    const int64_t columns = j->out.type.shape.dim[1];
-    float wide[2][WIDENED];
-    for (int64_t first = 0; first < columns; first += WIDENED) {
-        const int64_t n = columns - first < WIDENED ? columns - first : WIDENED;
-        part p;
-        begin(&p, j->l, &attrs_of(j->l)->number, 0);
-        p.launch.par = &sw_par_alone;
-        for (int i = 0; i < j->n_in; i++) {
-            const sw_buffer b = {
-                .ptr = wide[i], .type = {SW_F32, SW_PLAIN, {2, {1, n}}}, .stride = {n, 1}};
-            k->widen(wide[i], (const uint16_t *)j->in[i].ptr + row * j->in[i].stride[0] + first,
-                     n, &sw_par_alone);
-            add_in(&p, &b);
-        }
-        add_out(&p, &p.in[0]);
-        (void)j->kernel(&p.launch);
-        k->round((uint16_t *)j->out.ptr + row * j->out.stride[0] + first, wide[0], n,
-                 &sw_par_alone);
-    }
-}
-
 static void function_part(void *arg, int i)
 {
     const function_job *j = arg;
     const int64_t rows = j->out.type.shape.dim[0], to = rows * (i + 1) / j->parts;
     for (int64_t row = rows * i / j->parts; row < to; row++)
-        if (swi_is_half(&j->out))
-            half_row(j, row);
-        else
-            function_rows(j, row, 1, &sw_par_alone);
+        function_rows(j, row, 1, &sw_par_alone);
 }
 
 static void run_function(function_job *j)
 {
     const int64_t rows = j->out.type.shape.dim[0];
-    bool whole = is_whole(&j->out) && !swi_is_half(&j->out);
+    bool whole = is_whole(&j->out);
     for (int i = 0; i < j->n_in; i++)
         whole = whole && is_whole(&j->in[i]);
     if (whole) {

@@ -64,6 +64,7 @@ static sw_status norm_run(const sw_launch *l, sw_norm_args n,
                           const size_t *in, const size_t *out)
 {
     norm_bind(&n, l, in, out);
+    n.half = swi_is_half(&l->in[0]);
     kernel(&n, l->par);
     return SW_OK;
 }
@@ -466,8 +467,10 @@ OP(batch_norm, 1, 3, 2, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 2, .infe
 
 static sw_buffer piece_of(const sw_buffer *b, int64_t at, int64_t n)
 {
-    return (sw_buffer){
-        .ptr = (float *)b->ptr + at, .type = {SW_F32, SW_PLAIN, {1, {n}}}, .stride = {1}};
+    const sw_dtype dtype = b->type.dtype;
+    return (sw_buffer){.ptr = (char *)b->ptr + (size_t)at * sw_dtype_bytes(dtype),
+                       .type = {dtype, SW_PLAIN, {1, {n}}},
+                       .stride = {1}};
 }
 
 /* Channels [c, end) of the other op, whose operands are all images of the norm's type: in each
@@ -673,7 +676,7 @@ static bool is_all(const sw_kernel_info *info, const sw_type *image)
     for (int i = 0; i < info->n_in; i++)
         if (!same_type(&info->in[i], image))
             return false;
-    return info->n_out == 1 && same_type(&info->out[0], image) && image->dtype == SW_F32;
+    return info->n_out == 1 && same_type(&info->out[0], image);
 }
 
 enum { NORM_THEN = 1, THEN_NORM_DX };

@@ -95,7 +95,8 @@ static uint8_t *codes_of(const sw_launch *l)
         if (codes_of(l) != NULL) /* first: y may lie where x does */                           \
             sw_pointwise(l->isa)->above(SW_UNARY_##id, codes_of(l), swi_in(l, 0), n, l->par);  \
         sw_pointwise(l->isa)->unary(SW_UNARY_##id, swi_out(l, 0), swi_in(l, 0), n,             \
-                                    number_of(ATTRS ? l->attrs : NULL), l->par);               \
+                                    number_of(ATTRS ? l->attrs : NULL),                        \
+                                    swi_is_half(&l->in[0]), l->par);                           \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_dx(const sw_launch *l)                                               \
@@ -103,7 +104,7 @@ static uint8_t *codes_of(const sw_launch *l)
         sw_pointwise(l->isa)->unary_dx(SW_UNARY_##id, swi_out(l, 0), swi_in(l, 1),             \
                                        swi_in(l, 0), sw_type_elements(&l->in[0].type),         \
                                        number_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0),     \
-                                       l->par);                                                \
+                                       swi_is_half(&l->in[0]), l->par);                        \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \

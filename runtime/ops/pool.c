@@ -416,9 +416,11 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static sw_scale_args args_of(const sw_type *x)
+static sw_scale_args args_of(const sw_launch *l)
 {
-    return (sw_scale_args){.batch = x->shape.dim[0],
+    const sw_type *x = &l->in[0].type;
+    return (sw_scale_args){.half = x->dtype == SW_BF16,
+                           .batch = x->shape.dim[0],
                            .channels = x->shape.dim[1],
                            .positions = x->shape.dim[2] * x->shape.dim[3],
                            .plain = x->layout == SW_PLAIN};
@@ -426,7 +428,7 @@ static sw_scale_args args_of(const sw_type *x)
 
 static sw_status scale_forward(const sw_launch *l)
 {
-    sw_scale_args a = args_of(&l->in[0].type);
+    sw_scale_args a = args_of(l);
     a.y = swi_out(l, 0);
     a.x = swi_in(l, 0);
     a.s = swi_in(l, 1);
@@ -438,7 +440,7 @@ static sw_status scale_forward(const sw_launch *l)
 /* dy is operand 0; x, s, dx and ds are these operands, -1: none. */
 static sw_status make(const sw_launch *l, int x, int s, int dx, int ds)
 {
-    sw_scale_args a = args_of(&l->in[0].type);
+    sw_scale_args a = args_of(l);
     a.dy = swi_in(l, 0);
     a.x = x >= 0 ? swi_in(l, x) : NULL;
     a.s = s >= 0 ? swi_in(l, s) : NULL;

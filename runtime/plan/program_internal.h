@@ -35,7 +35,8 @@ bool swi_touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32
  */
 sw_status swi_put_in_order(swi_trace *t, bool release_all, bool images_last,
                            const sw_exec *exec, swi_order *order);
-/* Lifetimes, in-place results and places of a trace that has none of them yet. */
+/* Lifetimes and in-place results of a trace that has none of them yet, and then places. */
+SW_MUST_USE sw_status swi_take_places(swi_trace *t, const swi_order *order, bool inplace);
 sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
                       size_t *lower_bound);
 /* Run all passes over the trace of a program that is being made: receives it as it is run, laid
@@ -79,5 +80,7 @@ SW_MUST_USE sw_status swi_pass_chains(swi_trace *t, swi_order *order, const sw_e
 SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
 
 /* The pass before lifetimes: checks and updates wait for each other, so that more of them are
- * neighbours and go out in one launch, as long as no more than `most` bytes are live. */
-SW_MUST_USE sw_status swi_pass_gather(swi_trace *t, swi_order *order, size_t most);
+ * neighbours and go out in one launch, as long as no more than `most` bytes are live. `pulls`:
+ * gradients of functions of one number go up to their values, and live bytes are counted with
+ * results in place. */
+SW_MUST_USE sw_status swi_pass_gather(swi_trace *t, swi_order *order, size_t most, bool pulls);

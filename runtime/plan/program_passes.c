@@ -98,13 +98,30 @@ uint32_t swi_inplace_mask(const swi_node *node)
     return node->grad < 0 ? desc->inplace : desc->grads[node->grad].inplace;
 }
 
-/* May output 0 of the node that runs at `at` take the bytes of its operand k now? */
-static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
+/* The ops [from, end) run together: one, or a group of launches. */
+typedef struct {
+    uint32_t from, end;
+} span;
+
+/* May output 0 of the node that runs at `at` take the bytes of its operand k now? In a group no
+ * other op may touch them. */
+static bool may_take(const swi_trace *t, const uint32_t *order, span group, uint32_t at,
+                     uint32_t k)
 {
-    const swi_storage *from = &t->storages[swi_root_of(t, swi_operand(t, node, k)->storage)];
+    const swi_node *node = &t->nodes[order[at]];
+    const uint32_t root = swi_root_of(t, swi_operand(t, node, k)->storage);
+    const swi_storage *from = &t->storages[root];
     const swi_storage *to = &t->storages[swi_operand(t, node, node->n_in)->storage];
-    return !from->pinned && from->death == at && from->birth != at && to->birth == at &&
-           swi_suits(t, node, k);
+    if (from->pinned || from->death != group.end - 1 || from->birth == group.from ||
+        to->birth != group.from || !swi_suits(t, node, k))
+        return false;
+    for (uint32_t i = group.from; i < group.end; i++) {
+        const swi_node *other = &t->nodes[order[i]];
+        for (uint32_t j = 0; i != at && j < other->n_in + other->n_out; j++)
+            if (swi_root_of(t, swi_operand(t, other, j)->storage) == root)
+                return false;
+    }
+    return true;
 }
 
 /* ---- placement --------------------------------------------------------------------------- */
@@ -145,18 +162,20 @@ static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_boun
 
 /* ---- order and layout -------------------------------------------------------------------- */
 
-sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
-                      size_t *lower_bound)
+sw_status swi_take_places(swi_trace *t, const swi_order *order, bool inplace)
 {
     void *read;
     SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
     swi_lifetimes(t, order->nodes, order->n, read);
     sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
+    span group = {0, 0};
     for (uint32_t i = 0; inplace && i < order->n; i++) {
         const swi_node *node = &t->nodes[order->nodes[i]];
         const uint32_t mask = swi_inplace_mask(node);
+        if (i == group.end)
+            group = (span){i, swi_group_end(t, order->nodes, order->n, i)};
         for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
-            if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
+            if ((mask >> k & 1u) == 0 || !may_take(t, order->nodes, group, i, k))
                 continue;
             swi_storage *taken = &t->storages[swi_operand(t, node, node->n_in)->storage];
             taken->alias = swi_root_of(t, swi_operand(t, node, k)->storage);
@@ -168,6 +187,13 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
             break;
         }
     }
+    return SW_OK;
+}
+
+sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
+                      size_t *lower_bound)
+{
+    SW_TRY(swi_take_places(t, order, inplace));
     return place_storages(t, height, lower_bound);
 }
 
@@ -251,6 +277,7 @@ typedef struct {
     int64_t parts; /* where rows can go in parts */
     bool strips;
     size_t gather; /* checks and updates wait below so many bytes; 0: they do not */
+    bool pull;     /* and gradients of functions go up */
 } arrangement;
 
 /* Rebuilt where *without is not SIZE_MAX, and then that. */
@@ -268,7 +295,7 @@ static sw_status arrange_once(swi_program *p, arrangement how, const sw_exec *ex
     if (how.strips)
         SW_TRY(swi_pass_strips(&p->trace, order, exec));
     if (how.gather > 0)
-        SW_TRY(swi_pass_gather(&p->trace, order, how.gather));
+        SW_TRY(swi_pass_gather(&p->trace, order, how.gather, how.pull));
     return swi_lay_out(&p->trace, order, !swi_target_of(exec)->opts.no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
 }
@@ -291,14 +318,20 @@ static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi
     return arrange_as(p, (arrangement){.parts = parts}, exec, order);
 }
 
-/* Groups of launches, where a device has them and the arena gets no higher. */
+/* Groups of launches, where a device has them and the arena gets no higher: gradients of
+ * functions go up, or stay. */
 static sw_status arrange_in_groups(swi_program *p, const sw_exec *exec, swi_order *order)
 {
     const size_t height = p->height;
     if (!swi_target_of(exec)->device->backend->fuses_launches || height == 0)
         return SW_OK;
-    SW_TRY(arrange_as(p, (arrangement){.parts = 1, .gather = height}, exec, order));
-    return p->height <= height ? SW_OK : arrange(p, 1, exec, order);
+    for (int pull = 1; pull >= 0; pull--) {
+        const arrangement how = {.parts = 1, .gather = height, .pull = pull != 0};
+        SW_TRY(arrange_as(p, how, exec, order));
+        if (p->height <= height)
+            return SW_OK;
+    }
+    return arrange(p, 1, exec, order);
 }
 
 /* Strips where model and arena take a twentieth less or more, or where the arena gets low

@@ -17,6 +17,7 @@ FIGURES = ('{"found": {"batch": 2, "step": {"min_ns": 1000000, "median_ns": 2000
            '"card_bytes": 1, "first_step_ns": 81500000000}}')
 SCRIPTS = {
     "torch": f"""#!/bin/sh
+case $TORCHINDUCTOR_CACHE_DIR in *[\\ ,]*) echo 'its compiler takes no such folder' >&2; exit 1 ;; esac
 case $* in
 *'import torch'*) echo 'PyTorch 0' ;;
 *device_torch.py*) echo "$*" >> "$(dirname "$0")/peers"; echo '{FIGURES}' ;;
@@ -25,6 +26,8 @@ esac
 """,
     "compute-sanitizer": """#!/bin/sh
 echo "$*" >> "$(dirname "$0")/sanitized"
+echo '========= COMPUTE-SANITIZER'
+[ "$STEPWELL_CUDA_OPS" != ,sub, ] || { echo '========= Invalid __global__ read of size 4 bytes'; exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 case $*-$RUNS in
 *mbconv*-) echo '========= ERROR SUMMARY: 3 errors'; exit 9 ;;
@@ -36,6 +39,7 @@ esac
 case $STEPWELL_CUDA_OPS in
 ,crash,) kill -SEGV $$ ;;
 ,hang,) exec sleep 20 ;;
+,skip,) exit 77 ;;
 esac
 exec "$REAL" "$@"
 """}
@@ -129,9 +133,9 @@ def lacks(r):
 
 def suite(r):
     """One op that crashes and one that hangs hide nothing of the others."""
-    r.run(1, "suite", "--only", "add,crash,relu,hang,5/40", "--seconds", "12")
+    r.run(1, "suite", "--only", "add,crash,relu,hang,2/46", "--seconds", "24")
     r.has("suite.md", "sources: abc123", "rehearsal with libstepwell-cuda-fake.so", "cuBLASLt", "3 of 5 processes good", "crash BAD, status 139",
-          "hang BAD, no end in 5 s", "DEVICE.md: good", ": BAD")
+          "hang BAD, no end in 9 s", "DEVICE.md: good", ": BAD")
     rows = [line for line in r.page("DEVICE.md").splitlines() if "rehearsal" in line]
     assert [row.split()[1] for row in rows] == ["relu", "add"], rows
 
@@ -139,7 +143,7 @@ def suite(r):
 def killed(r):
     r.stopped(signal.SIGTERM, "suite", "--only", "relu,hang")
     r.has("suite.md", "**killed** after", "entries of each op", "1 of 2 processes good", "killed: hang")
-    r.stopped(signal.SIGKILL, "suite", "--only", "relu,hang", "--seconds", "9")
+    r.stopped(signal.SIGKILL, "suite", "--only", "relu,hang", "--seconds", "15")
     assert "ended" not in r.has("suite.md", "**now**, since")
     r.run(1, "gpt124m", "--seconds", "8")
     r.has("gpt124m.md", "left out: gpt124m, stepwell, TF32: no end in the", "ended after", ": BAD")
@@ -151,6 +155,9 @@ def nets(r):
     r.has("lenet5.md", "lenet5: good", "ended after", ": good")
     r.has("lenet5-figures.md", "PyTorch 0; cuBLASLt 130000", "times compiled bf16", "| stepwell, bf16 | 2 |", "| PyTorch, eager, TF32 | 2 | 1.000 | 2.000 | 1.00 | 1.00 |",
           "| PyTorch, compiled, bf16: cold compile and one step | 81.50 |", "| PyTorch, compiled, TF32: cold compile and one step | 81.50 |")
+    alone = os.path.join(r.folder, "alone")
+    r.run(0, "card", "--out", alone)
+    r.has(os.path.join(alone, "card-figures.md"), "no PyTorch; cuBLASLt 130000", "| stepwell, TF32 | product |")
     with open(os.path.join(r.bin, "peers")) as f:
         peers = f.read().splitlines()
     assert len(peers) == 4 and all("lenet5" in line and "--tf32" in line for line in peers) and sum("--bf16" in line for line in peers) == 1, peers
@@ -160,12 +167,12 @@ def sanitizer(r, full):
     r.run(1, "racecheck")
     page = r.has("racecheck.md", "compute-sanitizer racecheck, gpt: good", "ERROR SUMMARY: 0 errors", "initcheck, mbconv: BAD, status 9", "ERROR SUMMARY: 3 errors")
     assert page.count("ERROR SUMMARY") == 9 + 3, page # and the ends of three logs
-    r.run(0, "memcheck", "--only", "add,relu", env=dict(r.env, RUNS="1"))
-    r.has("memcheck.md", "2 of 2 processes good")
+    r.run(1, "memcheck", "--only", "add,sub,skip", env=dict(r.env, RUNS="1"))
+    r.has("memcheck.md", "2 of 3 processes good", "limit 360 s", "sub BAD, status 9: ========= Invalid __global__ read")
     with open(os.path.join(r.bin, "sanitized")) as f:
         lines = f.read().splitlines()
-    assert len(lines) == 11 and all(f"--tool {tool} --nvtx yes" in "".join(lines) for tool in ("racecheck", "synccheck", "initcheck")), lines
-    assert sum("--tool memcheck" in line and "gpu entries: entries do" in line for line in lines) == 2, lines
+    assert len(lines) == 12 and all(f"--tool {tool} --nvtx yes" in "".join(lines) for tool in ("racecheck", "synccheck", "initcheck")), lines
+    assert sum("--tool memcheck" in line and "gpu entries: entries do" in line for line in lines) == 3, lines
     if full:
         r.run(0, "racecheck", env=dict(r.env, RUNS="1"))
 

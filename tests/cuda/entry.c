@@ -15,7 +15,7 @@
 /* Before a block and after it, closed where a sanitizer listens: NaNs, as floats and as
  * doubles, that stay. Those of other blocks are others, and what is computed from a first one
  * is another number, so that no copy goes unseen. */
-#define FENCE 16
+#define FENCE (SW_ENTRY_FENCE / 4)
 typedef struct {
     uint32_t word[FENCE];
 } fence;
@@ -167,6 +167,20 @@ static size_t bytes_of(const sw_buffer *b)
     if (b->type.layout != SW_PLAIN || n == 0)
         return sw_type_bytes(&b->type);
     return ((size_t)place_of(b, n - 1) + 1) * sw_dtype_bytes(b->type.dtype);
+}
+
+ptrdiff_t sw_entry_each(const sw_buffer *b, ptrdiff_t (*each)(const void *at, size_t bytes))
+{
+    const size_t size = sw_dtype_bytes(b->type.dtype), all = bytes_of(b);
+    const bool together = all == sw_type_bytes(&b->type);
+    const int64_t n = together ? 1 : plain_elements(&b->type);
+    for (int64_t i = 0; i < n; i++) {
+        const size_t at = together ? 0 : (size_t)place_of(b, i) * size;
+        const ptrdiff_t found = each((const char *)b->ptr + at, together ? all : size);
+        if (found >= 0)
+            return (ptrdiff_t)at + found;
+    }
+    return -1;
 }
 
 static void *copy_of(const sw_buffer *from, size_t shift)

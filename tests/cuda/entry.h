@@ -16,6 +16,10 @@ void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
 /* The size and shift of a block of sw_entry_block; false: `block` is no such block. */
 bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift);
+enum { SW_ENTRY_FENCE = 64 }; /* bytes that no one may touch, on both sides of a block */
+/* Calls `each` of an operand's elements, those that lie together at once, as long as it returns
+ * -1: a place; the result is in bytes from the operand's beginning. */
+ptrdiff_t sw_entry_each(const sw_buffer *b, ptrdiff_t (*each)(const void *at, size_t bytes));
 
 /* A buffer of that type with contiguous strides, `shift` elements after a good address; its
  * bytes are NaNs. */

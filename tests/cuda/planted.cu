@@ -103,6 +103,18 @@ __global__ void reads_unwritten(float *y)
     y[blockIdx.x * THREADS + threadIdx.x] = left[threadIdx.x];
 }
 
+/* Each second thread writes the number that goes to the lane beside it, and that may be a
+ * place.
+ */
+__global__ void passes_unwritten(float *y, int is_place)
+{
+    float v[2];
+    v[threadIdx.x % 2] = 1.0f;
+    y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, v[0], 1);
+    if (is_place)
+        y[(int)v[0]] = 2.0f;
+}
+
 __global__ void dynamic_reverse(float *y, const float *x, int past)
 {
     SW_SHARED_DYNAMIC(float, part);

@@ -19,6 +19,7 @@ extern "C" {
     PLANTED(HALF_A_WARP, half_a_warp, 0, y)                                                    \
     PLANTED(BARRIER_AND_WARP, barrier_and_warp, 0, y)                                          \
     PLANTED(READS_UNWRITTEN, reads_unwritten, 0, y)                                            \
+    PLANTED(PASSES_UNWRITTEN, passes_unwritten, 0, y, !p->right)                               \
     PLANTED(DYNAMIC_REVERSE, dynamic_reverse, p->shared_bytes, y, x, !p->right)                \
     PLANTED(TOO_MUCH_SHARED, too_much_shared, 0, y)                                            \
     PLANTED(GLOBAL_STORE_TO_SHARED, global_store_to_shared, 0, y, p->right)                    \

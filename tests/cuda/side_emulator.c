@@ -2,6 +2,7 @@
 #include "tests/cuda/side.h"
 #include "kernels/cuda/api.h"
 #include "tests/cuda/emulator.h"
+#include "tests/cuda/entry.h"
 #include "tests/support/suite.h"
 #include "runtime/stepwell.h"
 
@@ -44,6 +45,59 @@ const sw_cuda_queue *sw_side_queue(void)
     return &queue;
 }
 
+/* ---- bytes that a launch may know -------------------------------------------------------- */
+
+static ptrdiff_t know(const void *at, size_t bytes)
+{
+    swi_emu_know(at, bytes);
+    return -1;
+}
+
+/* A block and the fences around it. */
+static void of_block(const void *block, void (*what)(const void *at, size_t bytes))
+{
+    size_t bytes, shift;
+    if (block != NULL && sw_entry_block_at(block, &bytes, &shift))
+        what((const char *)block - SW_ENTRY_FENCE, bytes + 2 * (size_t)SW_ENTRY_FENCE);
+}
+
+static void of_blocks(const sw_launch *l, void (*what)(const void *at, size_t bytes))
+{
+    for (int i = 0; i < l->n_in; i++)
+        of_block(l->in[i].ptr, what);
+    for (int i = 0; i < l->n_out; i++)
+        of_block(l->out[i].ptr, what);
+    of_block(l->scratch, what);
+}
+
+/* The elements of inputs, and of results that are added to, and no others: neither scratch nor
+ * gaps between rows. */
+static void know_operands(const sw_launch *l)
+{
+    of_blocks(l, swi_emu_forget);
+    for (int i = 0; i < l->n_in; i++)
+        if (l->in[i].ptr != NULL)
+            (void)sw_entry_each(&l->in[i], know);
+    for (int i = 0; i < l->n_out; i++)
+        if (l->out[i].ptr != NULL && (l->accumulate >> i & 1u) != 0)
+            (void)sw_entry_each(&l->out[i], know);
+}
+
+/* Every element of a result was written, with what was made of known bytes. */
+static sw_status is_written(const sw_cuda_entry *entry, const sw_launch *l)
+{
+    for (int i = 0; i < l->n_out; i++) {
+        const ptrdiff_t at =
+            l->out[i].ptr != NULL ? sw_entry_each(&l->out[i], swi_emu_unknown) : -1;
+        if (at >= 0)
+            SW_FAIL(SW_INVALID,
+                    "%s, kernel %d: byte %d of output %d was not written, or made of bytes "
+                    "that were not",
+                    entry->op, entry->which, (int)at, i);
+    }
+    return SW_OK;
+}
+
 sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
                          sw_cuda_counters now)
 {
@@ -55,8 +109,15 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
     const uint64_t before = swi_emu_counted().launches;
     const sw_status promise = entry->kernel(launch, &counting);
     const bool none = swi_emu_counted().launches == before;
-    const sw_status status = entry->kernel(launch, &queue);
+    if (swi_emu_tracks())
+        know_operands(launch);
+    sw_status status = entry->kernel(launch, &queue);
     const uint64_t launches = swi_emu_counted().launches - before;
+    if (swi_emu_tracks()) {
+        if (status == SW_OK && launches > 0)
+            status = is_written(entry, launch);
+        of_blocks(launch, swi_emu_know);
+    }
     if (status == SW_OK && (promise != SW_OK || !none || launches != stated))
         return sw_error_set(SW_INVALID, __FILE__, __LINE__,
                             "%s, kernel %d: %d launches, %d stated", entry->op, entry->which,

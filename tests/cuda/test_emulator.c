@@ -6,6 +6,7 @@
 #include "runtime/stepwell.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/planted.h"
+#include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <string.h>
 #include <sys/wait.h>
@@ -250,6 +251,17 @@ SW_TEST("overruns are reported where they are")
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "heap-buffer-overflow"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "planted.cu:"));
     free(room);
+    /* The operands of a launch, an element outside of one. */
+    const sw_type six = {SW_F32, SW_PLAIN, {1, {6}}};
+    const sw_buffer in = sw_entry_fill(&six, x, false, 0.0f, 0), out = sw_entry_buffer(&six, 0);
+    for (int at = -2; at < 3; at++) {
+        planted copy = {.kernel = PLANTED_COPIES, .x = in.ptr, .y = out.ptr, .n = 6};
+        copy.x += at % 2 == 0 ? at / 2 : 0;
+        copy.y += at % 2;
+        last_words(copy, text, sizeof text);
+        SW_CHECK((strstr(text, "use-after-poison") == NULL) == (at == 0), "%d: %s", at, text);
+    }
+    sw_entry_free();
     planted shared = {.kernel = PLANTED_DYNAMIC_REVERSE, .right = 1, .shared_bytes = 512};
     last_words(shared, text, sizeof text);
     SW_CHECK(text[0] == '\0', "%s", text);
@@ -260,6 +272,79 @@ SW_TEST("overruns are reported where they are")
     last_words((planted){.kernel = PLANTED_COPIES_FOUR, .threads = 32, .x = x + 1}, text,
                sizeof text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "misaligned"));
+}
+
+SW_TEST("unwritten bytes are followed")
+{
+    static char text[1 << 16];
+    if (!swi_emu_tracks())
+        SW_SKIP("built without the memory sanitizer");
+    set_up(1);
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_READS_UNWRITTEN, .blocks = 2}), 0);
+    CU_ASSERT_EQUAL(swi_emu_unknown(y, 256 * sizeof *y), 128 * sizeof *y);
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_BLOCK_SUM, .right = 1}), 0);
+    CU_ASSERT_EQUAL(swi_emu_unknown(y, sizeof *y), -1);
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_BLOCK_SUM}), 0);
+    CU_ASSERT_EQUAL(swi_emu_unknown(y, sizeof *y), 0);
+    planted passes = {.kernel = PLANTED_PASSES_UNWRITTEN, .right = 1};
+    CU_ASSERT_EQUAL(run(passes), 0);
+    for (int i = 0; i < 128; i++)
+        CU_ASSERT_EQUAL(swi_emu_unknown(&y[i], sizeof *y), i % 2 == 0 ? 0 : -1);
+    last_words(passes, text, sizeof text);
+    SW_CHECK(text[0] == '\0', "%s", text);
+    passes.right = 0;
+    last_words(passes, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "use-of-uninitialized-value"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "planted.cu:"));
+    swi_emu_know(y, sizeof y);
+}
+
+/* An entry that copies `n` numbers from place `from` of its input on. */
+typedef struct {
+    int from, n;
+} copied;
+
+static sw_status copies_some(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    const copied *c = l->attrs;
+    if (queue->stated != NULL)
+        ++*queue->stated;
+    else
+        planted_run(&(planted){.kernel = PLANTED_COPIES,
+                               .blocks = 2,
+                               .threads = 32,
+                               .n = c->n,
+                               .x = (const float *)l->in[0].ptr + c->from,
+                               .y = l->out[0].ptr});
+    return SW_OK;
+}
+
+SW_TEST("a launch knows its operands alone, and writes all")
+{
+    static const struct {
+        bool strided;
+        copied c;
+        const char *says;
+    } cases[] = {{false, {0, 6}, NULL},
+                 {false, {0, 5}, "byte 20 of output 0"},
+                 {false, {-1, 6}, "byte 0 of"},
+                 {false, {1, 6}, "byte 20 of output 0"},
+                 {true, {0, 6}, "byte 4 of"}};
+    const sw_type type = {SW_F32, SW_PLAIN, {2, {2, 3}}};
+    if (!swi_emu_tracks())
+        SW_SKIP("built without the memory sanitizer");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_cuda_entry entry = {"copies", -1, copies_some, NULL, 1};
+        const sw_buffer in = sw_entry_fill(&type, x, cases[i].strided, 0.0f, 0),
+                        out = sw_entry_buffer(&type, 0);
+        const sw_launch l = SW_OPTS(sw_launch, .in = &in, .n_in = 1, .out = &out, .n_out = 1,
+                                    .attrs = &cases[i].c);
+        const sw_status status = sw_side_launch(&entry, &l, (sw_cuda_counters){0});
+        CU_ASSERT_EQUAL(status, cases[i].says == NULL ? SW_OK : SW_INVALID);
+        SW_CHECK(status == SW_OK || strstr(sw_last_error(), cases[i].says) != NULL, "%s",
+                 sw_last_error());
+        sw_entry_free();
+    }
 }
 
 /* A launch reads and writes so many fours of numbers. */

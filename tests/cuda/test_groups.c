@@ -1,6 +1,8 @@
 /* Launches of a group (sw_cuda_group) under the emulator: the bits of one launch after the
- * other, in as many launches as tables. For every optimizer, states in 8 bits among others, and
- * for finite checks of tensors of one block and of several. */
+ * other, in as many launches as tables. For every optimizer, states in 8 bits among others, for
+ * finite checks and bounds of tensors of one block and of several, and for functions of one
+ * number with their gradients. */
+#include "kernels/halves.h"
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "kernels/state8.h"
@@ -19,11 +21,12 @@ static const int counts[] = {1, 2, TABLE, TABLE + 1, MOST};
 /* The launches of a group, twice: each has operands of its own, and the numbers are the same.
  */
 typedef struct {
-    const sw_cuda_entry *entry;
+    const sw_cuda_entry *entry[MOST];
     sw_launch launch[2][MOST];
     sw_buffer in[2][MOST][OPERANDS], out[2][MOST][OPERANDS];
     swi_update_attrs update[MOST];
     swi_finite_attrs finite[MOST];
+    swi_bound_attrs bound[MOST];
     int n;
 } group;
 static group now;
@@ -31,9 +34,10 @@ static group now;
 static void group_of(const sw_op_desc *desc, int n)
 {
     memset(&now, 0, sizeof now);
-    now.entry = sw_side_entry(desc->name, -1);
     now.n = n;
-    CU_ASSERT_FATAL(now.entry != NULL && now.entry->groups && n <= MOST);
+    for (int i = 0; i < n; i++)
+        now.entry[i] = sw_side_entry(desc->name, -1);
+    CU_ASSERT_FATAL(now.entry[0] != NULL && now.entry[0]->groups && n <= MOST);
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < n; i++)
             now.launch[s][i] = (sw_launch){.in = now.in[s][i], .out = now.out[s][i]};
@@ -80,7 +84,7 @@ static int launched(int set, sw_cuda_group *together)
         for (int i = 0; i < now.n; i++) {
             if (together != NULL)
                 together->left = (uint32_t)(now.n - 1 - i);
-            CU_ASSERT_EQUAL(now.entry->kernel(&now.launch[set][i], &queue), SW_OK);
+            CU_ASSERT_EQUAL(now.entry[i]->kernel(&now.launch[set][i], &queue), SW_OK);
         }
     }
     CU_ASSERT(together == NULL || together->rows == 0);
@@ -242,24 +246,78 @@ static void check_of(int i, int64_t n)
     now.launch[0][i].attrs = now.launch[1][i].attrs = a;
 }
 
-/* long: every eleventh tensor has several blocks, and a launch before that of the table. */
-static void finite_group(int n, bool has_long)
+/* Of factors of one block and of several, one of them with an element that is not finite. */
+static void bound_of(int i, int64_t n)
 {
-    int longer = 0, groups = 0;
-    group_of(&sw_op_finite, n);
-    for (int i = 0; i < n; i++) {
-        const bool is_long = has_long && i % 11 == 0;
-        longer += is_long;
-        check_of(i, is_long ? 8193 + i * 97 : 1 + i * 331 % 8000);
-        groups += is_long && (i == 0 || i / TABLE > (i - 11) / TABLE);
+    now.entry[i] = sw_side_entry("product_bound", -1);
+    CU_ASSERT_FATAL(now.entry[i] != NULL && now.entry[i]->groups == now.entry[0]->groups);
+    now.bound[i] = (swi_bound_attrs){.terms = i + 1, .worth = INT64_MAX};
+    for (int k = 0; k < 2; k++) {
+        const int64_t all = k == 0 ? n : 1 + i * 97;
+        float *x = sw_entry_block((size_t)all * sizeof *x, 0);
+        sw_rng_uniform(x, 0, all, 43, (uint32_t)i, (uint32_t)k, 0);
+        if (i % 10 == 5 + k)
+            x[all / 2] = i % 20 == 5 ? -INFINITY : NAN;
+        in_numbers(i, vector(SW_F32, all), x);
     }
-    compare("finite", n + longer, tables(n) + groups);
+    out(i, vector(SW_F64, 1), -1);
+    now.launch[0][i].attrs = now.launch[1][i].attrs = &now.bound[i];
 }
 
-SW_TEST("finite checks of a group find what each finds alone")
+/* long: every eleventh tensor has several blocks. */
+static void finite_group(int n, bool has_long, bool has_bounds)
 {
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-        finite_group(counts[c], false);
-        finite_group(counts[c], true);
+    group_of(&sw_op_finite, n);
+    for (int i = 0; i < n; i++) {
+        const int64_t all = has_long && i % 11 == 0 ? 8193 + i * 97 : 1 + i * 331 % 8000;
+        if (has_bounds && (i % 5 == 0 || i == 33))
+            bound_of(i, all);
+        else
+            check_of(i, all);
     }
+    compare(has_bounds ? "finite, product_bound" : "finite", n, tables(n));
+}
+
+SW_TEST("finite checks and bounds of a group find what each finds alone")
+{
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (int way = 0; way < 3; way++)
+            finite_group(counts[c], way > 0, way > 1);
+}
+
+/* ---- functions of one number ------------------------------------------------------------- */
+
+/* A value, and the gradient of the same op, in float32 and in bf16; added to, not in whole
+ * fours, and without elements. */
+static void curve(int i, const char *op)
+{
+    const bool slope = i % 2 == 1;
+    const int64_t n = i % 9 == 4 ? 0 : 1 + i * 1777 % 5000;
+    const sw_type type = vector(i % 5 < 3 ? SW_F32 : SW_BF16, n);
+    now.entry[i] = sw_side_entry(op, slope ? 0 : -1);
+    CU_ASSERT_FATAL(now.entry[i] != NULL &&
+                    now.entry[i]->groups == SW_CUDA_NEIGHBOURS / SW_CUDA_GROUPS);
+    for (int k = 0; k <= (int)slope; k++) {
+        if (type.dtype == SW_F32) {
+            in_random(i, type);
+            continue;
+        }
+        uint16_t *x = sw_entry_block((size_t)n * sizeof *x, 0);
+        for (int64_t e = 0; e < n; e++)
+            x[e] = sw_bf16_round((float)((e * 37 + i) % 101 - 50) * 0.125f);
+        in_numbers(i, type, x);
+    }
+    out(i, type, slope && i % 3 == 1 ? 1 : -1); /* in the place of dy */
+}
+
+SW_TEST("values and gradients of a function have the bits of each alone")
+{
+    static const char *const ops[] = {"swish", "gelu", "exp"};
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            group_of(&sw_op_finite, counts[c]);
+            for (int i = 0; i < now.n; i++)
+                curve(i, ops[k]);
+            compare(ops[k], with_elements(now.n, false), tables(now.n));
+        }
 }

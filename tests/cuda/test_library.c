@@ -248,6 +248,15 @@ SW_TEST("too large a product is refused")
     }
 }
 
+SW_TEST("a product of bf16 without a library is named with its strides")
+{
+    sw_cuda_product g = sw_cuda_product_of(2, 3, 4, 5, 1, 1, 6);
+    g.halves = true;
+    CU_ASSERT_EQUAL(sw_cuda_product_run("test", &g, NULL, 0, sw_side_queue()), SW_UNSUPPORTED);
+    SW_CHECK(strstr(sw_last_error(), "with strides (5, 1) by (1, 6)") != NULL, "%s",
+             sw_last_error());
+}
+
 /* ---- convolutions ------------------------------------------------------------------------ */
 
 static struct {

@@ -453,6 +453,32 @@ SW_TEST("an id out of range gives NaNs and no gradient")
     sw_entry_free();
 }
 
+/* ---- parts put together ----------------------------------------------------------------- */
+
+/* One tensor several times, rows of one that lie apart, and parts of other sizes between them:
+ * along each axis, also of columns. */
+SW_TEST("parts that are alike")
+{
+    for (int axis = 0; axis < 2; axis++)
+        for (int turned = 0; turned < 2; turned++) {
+            const swi_concat_attrs attrs = {.axis = axis};
+            sw_entry_run r = begin("concat", &sw_op_concat, -1);
+            const sw_buffer x = matrix(6, 6, turned != 0, 2, 1),
+                            other = matrix(6, 6, false, 0, 2);
+            sw_buffer part = matrix(12, 6, false, 3, 3);
+            part.type.shape.dim[0] = 6;
+            const sw_buffer in[] = {x, x, x, other, part, part, x};
+            r.attrs = &attrs;
+            r.n_in = 7;
+            memcpy(r.in, in, sizeof in);
+            r.in[5].ptr = (float *)part.ptr + 6 * part.stride[0]; /* the rows after those */
+            const sw_type out = axis == 0 ? (sw_type)F32(42, 6) : (sw_type)F32(6, 42);
+            r.out[0] = sw_entry_buffer(&out, 0);
+            sw_entry_compare(&r);
+            sw_entry_free();
+        }
+}
+
 /* ---- convolutions ------------------------------------------------------------------------ */
 
 /* Convolutions of sizes that no kernel counts. */

@@ -75,6 +75,39 @@ SW_TEST("the program trains on it")
     CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[ways - 1]);
 }
 
+/* By plans over kernels with a card's sizes; suite "steps" holds that runs launch as many. */
+SW_TEST("a step of a large net has few launches")
+{
+    NEEDS_ONE_COMPILER();
+    static char text[40000];
+    const char *const path = sw_temp_path("large.txt");
+    memset(text, 'a', sizeof text);
+    sw_file_put(path, text, sizeof text);
+    const struct {
+        const char *net[16];
+        double most;
+    } nets[] = {
+        {{"gpt", "--layers", "12", "--width", "768", "--heads", "12", "--context", "1024",
+          "--vocabulary", "50257", "--batch", "8", "--data", sw_textf("text:%s", path)},
+         450.0},
+        {{"mbconv", "--image-size", "224", "--stem-stride", "2", "--classes", "1000",
+          "--optimizer", "momentum"},
+         900.0},
+        {{"swishnet", "--layers", "8", "--width", "4096", "--batch", "512"}, 70.0}};
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        const char *argv[24] = SW_INIT(SW_BUILD_ROOT "/tools/stepwell", "plan", "--device",
+                                       "cuda", "--json", "--quiet", "--model");
+        const char *const env[] = {"STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT
+                                   "/tests/cuda/libstepwell-cuda-whole.so",
+                                   NULL};
+        memcpy(argv + 7, nets[i].net, sizeof nets[i].net);
+        sw_process_run(&outcome, argv, env, 120);
+        const double n = number("launches");
+        SW_CHECK(n > 0.9 * nets[i].most && n <= nets[i].most, "%s: %.0f launches of %.0f",
+                 nets[i].net[0], n, nets[i].most);
+    }
+}
+
 /* Saved on one device, gone on with on the other: it says that bits change. A file of
  * parameters leaves the order to who evaluates. */
 SW_TEST("it trains in bf16, and elsewhere after that")

@@ -38,9 +38,9 @@ static int different(const accuracy_row *row, int n)
     CU_ASSERT_EQUAL_FATAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
     if (row->slope)
         sw_pointwise(SW_ISA_BASE)
-            ->unary_dx(row->kind, want, ones, x, n, row->param, false, &par);
+            ->unary_dx(row->kind, want, ones, x, n, row->param, false, false, &par);
     else
-        sw_pointwise(SW_ISA_BASE)->unary(row->kind, want, x, n, row->param, &par);
+        sw_pointwise(SW_ISA_BASE)->unary(row->kind, want, x, n, row->param, false, &par);
     for (int i = 0; i < n; i++)
         n_different += memcmp(&got[i], &want[i], sizeof want[i]) != 0 &&
                        !(isnan(got[i]) && isnan(want[i]));

@@ -104,20 +104,20 @@ static outputs forward_and_dx(int isa, const sw_conv *s, const inputs *in)
 {
     const sw_dense_kernels *k = sw_dense((sw_isa)isa);
     const size_t n_y = held(s, out_size(s)), n_x = held(s, in_size(s)),
-                 bytes = k->conv_dx_bytes(s, 1);
+                 bytes = k->conv_dx_bytes(s);
     const float *x = laid_out(s, in->x, in_size(s)), *dy = laid_out(s, in->dy, out_size(s));
     const float *before = laid_out(s, in->dx, in_size(s));
     float *y = take(n_y), *y2 = take(n_y), *s1 = scratch_of(bytes, 0xff),
           *s2 = scratch_of(bytes, 0x5a);
     float *dx = begin_with(before, n_x), *dx2 = begin_with(before, n_x), *fresh = take(n_x);
-    k->conv(y, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s, 1), 0xff),
+    k->conv(y, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s), 0xff),
             &one_thread);
-    k->conv(y2, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s, 3), 0x5a), &reversed);
+    k->conv(y2, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s), 0x5a), &reversed);
     check("y on threads", isa, s, !same_bits(y, y2, n_y));
     k->conv_dx(fresh, dy, in->w, NULL, s, false, s1, &one_thread);
     k->conv_dx(dx, dy, in->w, NULL, s, before != NULL, s2, &one_thread);
     k->conv_dx(dx2, dy, in->w, NULL, s, before != NULL,
-               scratch_of(k->conv_dx_bytes(s, 3), 0x5a), &reversed);
+               scratch_of(k->conv_dx_bytes(s), 0x5a), &reversed);
     check("scratch is written whole", isa, s, memcmp(s1, s2, bytes) != 0);
     check("dx on threads", isa, s, !same_bits(dx, dx2, n_x));
     check("y", isa, s,

@@ -145,9 +145,11 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     }
     for (int i = 0; i < n_in + n_made; i++)
         types[i] = half[i].type;
+    const swi_op_halves word = swi_op_traits_of(s->op)->halves;
     const bool pieces = swi_goes_in_pieces(s->op, grad, &info, false);
-    if (!stored && !pieces &&
-        (order == SW_ORDER_NONE || swi_op_traits_of(s->op)->halves == SWI_HALVES_MOVES))
+    const bool exact = pieces || word == SWI_HALVES_FUNCTION || word == SWI_HALVES_CHANNELS ||
+                       word == SWI_HALVES_PLANES;
+    if (!stored && !exact && (order == SW_ORDER_NONE || word == SWI_HALVES_MOVES))
         return;
     n_direct += !pieces;
     sw_launch l = {.size = sizeof l,
@@ -208,7 +210,7 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
                 made[i].type.dtype == SW_BF16 ? sw_bf16_widen(sw_bf16_round(want)) : want;
             const float error =
                 stored      ? 0.0f
-                : !pieces   ? 1e-4f + largest / 64.0f
+                : !exact    ? 1e-4f + largest / 64.0f
                 : summed[i] ? 1e-5f * (1.0f + (float)sqrt((double)n)) +
                                   fabsf(rounded) / 128.0f * (made[i].type.dtype == SW_BF16)
                             : 0.0f;

@@ -73,9 +73,9 @@ static void hold(const unary *c, sw_isa isa)
         x[i] = c->positive ? 0.05f + (float)i * 0.005f : (float)(i - POINTS / 2) * 0.01f;
         dy[i] = 1.0f;
     }
-    sw_pointwise(isa)->unary(c->kind, y, x, POINTS, c->number, &serial);
+    sw_pointwise(isa)->unary(c->kind, y, x, POINTS, c->number, false, &serial);
     sw_pointwise(isa)->unary_dx(c->kind, dx, dy, c->keeps_output ? y : x, POINTS, c->number,
-                                false, &serial);
+                                false, false, &serial);
     for (int i = 0; i < POINTS; i++) {
         values += !is_near(y[i], reference_at(c, (double)x[i]), 2e-6, 1e-10);
         slopes += !is_near(dx[i], slope_at(c, (double)x[i]), 1e-4, 1e-5);

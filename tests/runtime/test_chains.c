@@ -91,9 +91,8 @@ static void same_bits(const char *isa, sw_dtype compute, kind k, function *f, in
     chained n[3];
     sw_plan_info plan[3];
     double loss[3][2];
-    /* In bf16 pieces take scratch too, so two parts, or a result that stays, are not worth it.
-     */
-    const bool parts = n_images > 32 && (compute == SW_F32 || (k != KEPT && n_images > 64));
+    /* In bf16 pieces take scratch too, so a result that stays is not worth it. */
+    const bool parts = n_images > 32 && (compute == SW_F32 || k != KEPT);
     for (int way = 0; way < 3; way++) {
         sw_array inputs[2];
         sw_exec *exec =

@@ -257,9 +257,9 @@ static void apply(const accuracy_row *row, sw_isa isa, float *y, const float *x,
     if (row->by != ACCURACY_UNARY)
         apply_codes(row, sw_pointwise(isa), y, x, ones, n, &par);
     else if (row->slope)
-        sw_pointwise(isa)->unary_dx(row->kind, y, ones, x, n, row->param, false, &par);
+        sw_pointwise(isa)->unary_dx(row->kind, y, ones, x, n, row->param, false, false, &par);
     else
-        sw_pointwise(isa)->unary(row->kind, y, x, n, row->param, &par);
+        sw_pointwise(isa)->unary(row->kind, y, x, n, row->param, false, &par);
 }
 
 static void judge(const accuracy_row *row, float x, float y, accuracy_result *result)

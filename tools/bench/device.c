@@ -138,7 +138,8 @@ static sw_status open_card(card *c)
     X(t, TIMES, time, "", 0) \
     X(t, REAL, gigabytes_per_second, "GB/s", 0) \
     X(t, REAL, teraflops, "TFLOP/s", 0) \
-    X(t, BYTES, live_bytes, NULL, 0)
+    X(t, BYTES, live_bytes, NULL, 0) \
+    X(t, COUNT, cublaslt, NULL, 0) /* as of networks */
 /* clang-format on */
 
 static sw_status measure_kernels(bench *b, card *c)
@@ -160,7 +161,9 @@ static sw_status measure_kernels(bench *b, card *c)
         {"swish", SW_OP_swish, -1, {x}, {y}, 1, 2 * moved, 0, 2 * tensor},
         {"swish_backward", SW_OP_swish, 0, {x, y}, {y}, 2, 3 * moved, 0, 2 * tensor}};
     for (size_t i = 0; i < sizeof works / sizeof *works && !cli_interrupted(); i++) {
-        row r = {.kernel = works[i].kernel, .live_bytes = works[i].live_bytes};
+        row r = {.kernel = works[i].kernel,
+                 .live_bytes = works[i].live_bytes,
+                 .cublaslt = c->device->info.blas};
         SW_TRY(measure_work(c, &works[i], &r.time));
         const double ns = (double)r.time.median;
         r.gigabytes_per_second = ns > 0.0 ? works[i].bytes / ns : 0.0;

@@ -14,6 +14,7 @@ folder of this run, so the first step of the first round is a cold one.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def call(command, seconds, env=None):
         return None, f"no end in the {seconds:.0f} s that were left"
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        return None, lines[-1]
+        return None, next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception):", line)), lines[-1])
     try:
         return json.loads(done.stdout.strip().splitlines()[-1]), None
     except (IndexError, ValueError):
@@ -70,7 +71,7 @@ def measure(args, sides, write):
                 left = args.seconds - (time.monotonic() - start)
                 figures, why = None, "no time was left"
                 if name not in left_out and left > 0:
-                    figures, why = run(args, mode, words, left, os.path.join(cache, name))
+                    figures, why = run(args, mode, words, left, os.path.join(cache, re.sub(r"\W+", "-", name)))
                 if figures is not None:
                     found.setdefault(name, []).append(figures)
                 elif name not in found:
@@ -126,7 +127,7 @@ def net_rows(case, found):
 
 def page(args, found, left_out, torch):
     rounds = max([len(r) for r in found.values()] or [0])
-    ours = [r[0]["cublaslt"] for r in found.values() if "cublaslt" in r[0]]
+    ours = [row["cublaslt"] for r in found.values() for row in (r[0], r[0].get("product", {})) if "cublaslt" in row]
     lines = [f"## {args.case}", "",
              f"{torch or 'no PyTorch'}; cuBLASLt {ours[0] if ours else 'not said'}. {rounds} rounds of {args.steps} steps after 5 of warm-up; least of all, median of the rounds' "
              "medians, by device events. bf16 of PyTorch: autocast; channels last where there are convolutions; compiled: net "

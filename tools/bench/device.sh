@@ -7,7 +7,7 @@
 #   build      configure and build what the parts need
 #   suite      the device suite: entries of each op in a process of their own, then all other tests
 #   gpt124m    whole steps beside PyTorch: eager in TF32, compiled in TF32 and bf16, and the first step of each
-#   memcheck   compute-sanitizer over whole steps and over the entries of each op, each operand an allocation
+#   memcheck   compute-sanitizer over whole steps, then over what suite has, each operand an allocation
 #   mlp4096, mbconv, lenet5, card    as gpt124m; card: what its memory and products can do
 #   racecheck  racecheck, synccheck and initcheck over whole steps
 #   merge      one page of all pages in DIR: DIR/page.md
@@ -18,8 +18,10 @@
 #   --as-is     build nothing: the programs in --build were made elsewhere
 #   --packages  Debian packages of what the machine lacks (libcunit1-dev, libxxhash-dev), or the folder in which they
 #               were unpacked (with usr/ in it); nothing is installed, nothing is fetched
-#   --python    an interpreter that has PyTorch (default: python3); without PyTorch a page has our figures alone
-#   --seconds   after which a part ends, and names what it did not reach (default: 500)
+#   --python    an interpreter that has PyTorch (default: python3); without PyTorch a page has our figures alone. A build looks
+#               for cuBLASLt in its packages too
+#   --seconds   after which a part ends, and names what it did not reach (default: 24 minutes for the first four together,
+#               300, 360, 420 and 360; 500 for each other)
 #   --jobs      processes at a time of suite and memcheck (default: the processors)
 #   --only      of suite and memcheck: these ops, and K/40 for a 40th of the other tests, in one word with commas
 #
@@ -33,7 +35,7 @@ all='build suite gpt124m memcheck mlp4096 mbconv lenet5 card racecheck'
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$here/tools/bench/device.sh"; }
 wrong() { echo "device.sh: $1; --help lists parts and options" >&2; exit 2; }
 
-part='' out='' commit='' build=build-device as_is='' packages='' python=python3 seconds=500 jobs='' only=''
+part='' out='' commit='' build=build-device as_is='' packages='' python=python3 seconds='' jobs='' only=''
 while [ $# -gt 0 ]; do
     case $1 in
     --help) usage; exit 0 ;;
@@ -58,7 +60,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 case " $all merge " in *" ${part:-none} "*) ;; *) wrong "PART must be one of: $all merge (got '$part')" ;; esac
-[ -n "$seconds" ] || wrong '--seconds must be a number'
+case $part in build) limit=300 ;; suite | memcheck) limit=360 ;; gpt124m) limit=420 ;; *) limit=500 ;; esac
+seconds=${seconds:-$limit}
 [ -n "$out" ] || wrong '--out DIR must say where the pages go'
 case "$seconds$jobs" in *[!0-9]*) wrong "--seconds and --jobs must be numbers (got '$seconds' and '$jobs')" ;; esac
 [ -z "$packages" ] || [ -d "$packages" ] || wrong "--packages: there is no folder $packages"
@@ -67,6 +70,7 @@ case "$seconds$jobs" in *[!0-9]*) wrong "--seconds and --jobs must be numbers (g
 mkdir -p "$out"
 out=$(CDPATH='' cd -- "$out" && pwd)
 [ -z "$packages" ] || packages=$(CDPATH='' cd -- "$packages" && pwd)
+PATH=$PATH:/usr/local/cuda/bin # where nvcc and compute-sanitizer often are
 case $build in build-device | /*) ;; *) build=$PWD/$build ;; esac
 cd -- "$here"
 
@@ -101,7 +105,7 @@ fi
 
 # ---- the page of this part -----------------------------------------------------------------
 now() { date +%s; }
-begun=$(now) child='' doing='' list='' ended='' bad=0
+begun=$(now) child='' doing='' list='' ended='' bad=0 spare=0 # seconds that are kept for what comes after
 mkdir -p "$build" || wrong "--build: $build cannot be made"
 build=$(CDPATH='' cd -- "$build" && pwd)
 logs=$build/device-logs/$part
@@ -145,7 +149,7 @@ try() {
     doing=$1
     log=$logs/$(printf '%s' "$1" | tr -cs 'A-Za-z0-9' '-').log
     shift
-    left=$((begun + seconds - $(now)))
+    left=$((begun + seconds - spare - $(now)))
     if [ "$left" -le 0 ]; then
         word='not reached, no time was left' bad=1
         return 0
@@ -162,11 +166,10 @@ try() {
     *) word="BAD, status $status" bad=1 ;;
     esac
 }
-# The same with a line on the page, which ends with what `tell` finds in the log; and the log's end where it was bad.
-tell='' # a pattern of grep; '': nothing
+# The same with a line on the page, which ends with what the log says in short; and the log's end where it was bad.
 told() {
     try "$@"
-    note "- $doing: $word, after $(after)$([ -z "$tell" ] || [ ! -f "$log" ] || grep -h "$tell" "$log" | tail -n 1 | sed 's/^[= ]*/: /')"
+    note "- $doing: $word, after $(after)$(grep -hs 'ERROR SUMMARY\|RACECHECK SUMMARY\|beside arenas' "$log" | tail -n 1 | sed 's/^[= ]*/: /')"
     case $word in BAD*) tail -n 8 "$log" | quote ;; esac
 }
 
@@ -221,10 +224,11 @@ make_build() {
     needs meson 'carry a build folder and give --as-is, or install it (pip install meson)'
     needs ninja 'carry a build folder and give --as-is, or install it (pip install ninja)'
     needs cc 'a C compiler makes the program; or carry a build folder and give --as-is'
-    [ -n "$rehearsal" ] || needs nvcc "it is in the toolkit's bin, often /usr/local/cuda/bin"
+    [ -n "$rehearsal" ] || needs nvcc "it is in the toolkit's bin"
     if [ ! -f "$build/build.ninja" ]; then
         # Parts that the machine lacks are left out, but for CUDA; nothing is fetched.
-        told configure meson setup --wrap-mode=nodownload "$build" . "-Dcuda=$([ -n "$rehearsal" ] && echo disabled || echo enabled)"
+        told configure env "PATH=$(dirname -- "$(command -v "$python")"):$PATH" meson setup --wrap-mode=nodownload "$build" . \
+            "-Dcuda=$([ -n "$rehearsal" ] && echo disabled || echo enabled)"
         [ "$word" = good ] || { rm -f "$build/build.ninja"; exit 1; }
     fi
     set -- tools/stepwell tools/stepwell-bench
@@ -258,7 +262,7 @@ esac
 name=$(printf %s "$0" | tr / -) begun=$(date +%s) status=0
 export STEPWELL_CUDA_OPS="$ops" STEPWELL_DEVICE_OPS="$logs/$name.entries"
 timeout --foreground -k 5 "$each_s" $wrap "$program" gpu "$@" > "$logs/$name.log" 2>&1 || status=$?
-case $status in 0) word=good ;; 124 | 137) word="BAD, no end in $each_s s" ;; *) word="BAD, status $status: $(grep -a -h -m 1 -e "\.c:[0-9]*:" -e "^========= [A-Z]" "$logs/$name.log" | cut -c 1-160)" ;; esac
+case $status in 0 | 77) word=good ;; 124 | 137) word="BAD, no end in $each_s s" ;; *) word="BAD, status $status: $(grep -a -h -m 1 -e "\.c:[0-9]*:" -e "^========= [A-Z][a-z]" -e "^FAILED" "$logs/$name.log" | cut -c 1-160)" ;; esac
 printf "%s %s, %s s\n" "$0" "$word" "$(($(date +%s) - begun))" >> "$list"'
 
 # How far the items have come.
@@ -272,20 +276,18 @@ so_far() {
     [ ! -s "$logs/left" ] || note "- not reached, or killed: $(cat "$logs/left")"
 }
 
-# Items in processes: the ops that --only names, or all; of suite the other tests too.
+# Items in processes: what --only names, or the entries of all ops and the other tests, where those of optimizers are.
 items() {
     [ -x "$program" ] || lack "$program is missing, it was not built: it needs CUnit (--packages with libcunit1-dev) and a C++ compiler"
     needs xargs 'it is in findutils'
-    if [ -n "$only" ]; then
-        printf '%s\n' "$only" | tr ',' '\n' > "$logs/items"
-    else
-        "$python" tests/cuda/device_list.py . "$build" ops > "$logs/items"
-        [ "$part" != suite ] || seq -f '%g/40' 40 >> "$logs/items"
-    fi
+    if [ -n "$only" ]; then printf '%s\n' "$only" | tr ',' '\n'; else
+        "$python" tests/cuda/device_list.py . "$build" ops; seq -f '%g/40' 40; fi > "$logs/items"
     list=$out/$part-ops.txt each_s=$((seconds / 3 + 1))
     export logs list each_s program wrap
     : > "$list"
+    spare=$((seconds / 12))
     try "$1" xargs -a "$logs/items" -P "$jobs" -n 1 sh -c "$one"
+    spare=0
     so_far
 }
 
@@ -296,34 +298,28 @@ suite() {
     # shellcheck disable=SC2016 # of the other shell
     told 'kernels that a card has checked, DEVICE.md' sh -c 'cat "$0"/*.entries | "$@"' "$logs" "$python" tests/cuda/device_list.py . "$build" mark \
         --out "$out/DEVICE.md" "$(date +%Y-%m-%d)" "${card%%,*}" "$(printf '%s' "$card" | cut -d , -f 2 | sed 's/^ *//')"
-}
-
-find_sanitizer() {
-    sanitizer=$(command -v compute-sanitizer) || sanitizer=/usr/local/cuda/bin/compute-sanitizer
-    [ -x "$sanitizer" ] || lack "compute-sanitizer is not in PATH: it is in the toolkit's bin, often /usr/local/cuda/bin"
+    [ -n "$only" ] || told 'memory of a card, when no other process uses it' "$program" gpu 'a card has the arenas'
 }
 
 # Whole steps under a tool of compute-sanitizer: memory of a step is one range, whose parts are named by NVTX.
 whole_steps() {
-    tell='ERROR SUMMARY\|RACECHECK SUMMARY'
     for net in "gpt --layers 2 --width 64 --context 32 --data text:README.md" lenet5 "mbconv --width-factor 0.25 --image-size 32"; do
         # shellcheck disable=SC2086 # words
-        told "compute-sanitizer $1, ${net%% *}" "$sanitizer" --tool "$1" --nvtx yes --error-exitcode 9 "$stepwell" train --device cuda --batch 8 \
+        told "compute-sanitizer $1, ${net%% *}" compute-sanitizer --tool "$1" --nvtx yes --error-exitcode 9 "$stepwell" train --device cuda --batch 8 \
             --steps 3 --nvtx ops --quiet --model $net
     done
-    tell=''
 }
 
 memcheck() {
-    find_sanitizer
+    needs compute-sanitizer "it is in the toolkit's bin"
     [ -n "$only" ] || whole_steps memcheck
     export STEPWELL_DEVICE_APART=1
-    wrap="$sanitizer --tool memcheck --error-exitcode 9"
-    items 'compute-sanitizer memcheck, entries of each op'
+    wrap='compute-sanitizer --tool memcheck --error-exitcode 9'
+    items 'compute-sanitizer memcheck, entries of each op, and other tests'
 }
 
 racecheck() {
-    find_sanitizer
+    needs compute-sanitizer "it is in the toolkit's bin"
     for tool in racecheck synccheck initcheck; do
         whole_steps "$tool"
     done

@@ -2,7 +2,7 @@
  * few vectors; weights are scalars, broadcast. Sums run over c, ky, kx, beginning with the
  * bias, and what lies outside the image is left out, not multiplied by zero: every element sees
  * the same order in every block size and layout, so in one instruction set the bits are the
- * same.
+ * same. Kernels of one position are products, whose bias comes last.
  *
  * Blocks of sixteen images: a vector is a position, of images; a register block has
  * neighbouring positions of a row. Plain (batch, c, h, w) images, for batches that would leave
@@ -615,10 +615,10 @@ sw_conv swi_conv_flat(const sw_conv *s)
     return flat;
 }
 
-size_t SW_KERNEL(dense, conv_bytes)(const sw_conv *given, int threads)
+size_t SW_KERNEL(dense, conv_bytes)(const sw_conv *given)
 {
     const sw_conv s = swi_conv_whole(given);
-    return swi_conv_is_product(&s) ? swi_conv_product_bytes(&s, false, threads) : 0;
+    return swi_conv_is_product(&s) ? swi_conv_product_bytes(&s, false) : 0;
 }
 
 void SW_KERNEL(dense, conv)(float *y, const float *x, const float *w, const float *bias,
@@ -662,11 +662,11 @@ static void turn_part(void *arg, int part)
         }
 }
 
-size_t SW_KERNEL(dense, conv_dx_bytes)(const sw_conv *given, int threads)
+size_t SW_KERNEL(dense, conv_dx_bytes)(const sw_conv *given)
 {
     const sw_conv s = swi_conv_whole(given);
     if (swi_conv_is_product(&s))
-        return swi_conv_product_bytes(&s, true, threads);
+        return swi_conv_product_bytes(&s, true);
     return s.plain ? 0 : (size_t)swi_weights(&s) * sizeof(float);
 }
 

@@ -105,7 +105,7 @@ void swi_gemm_pack(float *packed, const sw_gemm *g);
 void swi_gemm_along(const sw_gemm *g, float *packed);
 /* Convolutions of one position as products, in either layout. gradient: that of x. */
 bool swi_conv_is_product(const sw_conv *s);
-size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads);
+size_t swi_conv_product_bytes(const sw_conv *s, bool gradient);
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
                       const sw_conv *s, bool gradient, bool accumulate, void *scratch,
                       const sw_par *par);

@@ -21,18 +21,19 @@
 
 enum {
     KC = SW_GEMM_BLOCK,
-    COLS = SWI_GEMM_COLS,    /* of a task at a time: 64 KiB of packed B */
-    LINE = 16,               /* cells of a cache line, and of a row of a tile */
-    GROUP = 4 * ROWS,        /* rows that run along one panel before the next */
-    AMX = 2 * LINE,          /* the same of tiles, and columns of a block of four */
-    CHUNK = 48 * GROUP,      /* rows that run along a packed piece of B, at most */
-    BLOCK = 42 * GROUP,      /* rows of a packed block of A: 1008 KiB */
-    HALF_BLOCK = 21 * GROUP, /* the same in an order of bf16, which leaves room for */
-    SUM_COLS = 512,          /* columns of sums that wait in scratch */
-    SUM_ROWS = 8 * GROUP,    /* of sums that wait on the stack */
-    EACH = 8,                /* tasks of a thread */
-    TASK_ROWS = 240,         /* from which packing B for a task is a hundredth of its work */
-    TURNED_FROM = 1 << 15    /* numbers of A that are worth packing */
+    COLS = SWI_GEMM_COLS,  /* of a task at a time: 64 KiB of packed B */
+    LINE = 16,             /* cells of a cache line, and of a row of a tile */
+    GROUP = 4 * ROWS,      /* rows that run along one panel before the next */
+    AMX = 2 * LINE,        /* the same of tiles, and columns of a block of four */
+    CHUNK = 48 * GROUP,    /* rows that run along a packed piece of B, at most */
+    BLOCK = 42 * GROUP,    /* rows of a packed block of A: 1008 KiB */
+    HALF_BLOCK = 512,      /* the same in an order of bf16, which leaves room for */
+    SUMS = 1 << 18,        /* that wait in scratch, at most */
+    SUM_ROWS = 8 * GROUP,  /* of sums that wait on the stack */
+    EACH = 8,              /* tasks of a thread */
+    TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
+    TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
+    FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
 #define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
@@ -50,7 +51,7 @@ typedef struct {
         *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
     float *to;   /* strips of `pack` */
     region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
-    int row_parts, col_parts, pack_parts;
+    int row_parts, col_parts, pack_parts, threads;
 } gemm_job;
 
 /* ---- packing A --------------------------------------------------------------------------- */
@@ -92,7 +93,7 @@ size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned
         return 0;
     const int64_t rows = half ? HALF_BLOCK : BLOCK;
     const range first = block_of(m, n, k, rows, n, 0), second = block_of(m, n, k, rows, n, 1);
-    const int64_t sums = half && k > KC ? least(m, rows) * least(n, SUM_COLS) : 0;
+    const int64_t sums = half && k > KC ? least(least(m, rows) * n, SUMS) : 0;
     return (size_t)(block_floats(&first, half) + block_floats(&second, half) + sums) *
            sizeof(float);
 }
@@ -540,21 +541,55 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
     return soon;
 }
 
-/* Columns [j, end) of rows r: one piece of B after the other, along k first, so that their
- * sums wait in the near cache. waiting, own: NULL for float32. */
-static __attribute__((noinline)) void columns(const gemm_job *job, const range *r, int64_t j,
-                                              int64_t end, float *waiting, float *own)
+/* Numbers of k of a piece. */
+static int64_t depth_of(const gemm_job *job, const range *w)
+{
+    const int64_t k = w->k_end - w->k, pieces = k > KC ? (k + KC - 1) / KC : 1;
+    const int64_t depth = (k + pieces - 1) / pieces;
+    return job->g->order == SW_ORDER_NONE ? depth
+           : job->strips != NULL          ? KC
+                                          : swi_deep(SW_ORDER_TILE, depth);
+}
+
+/* The columns of a part, and its first piece. */
+static int64_t part_columns(const gemm_job *job, const range *w, int part, piece *x)
+{
+    const int64_t cols = w->j_end - w->j;
+    const int cp = part % job->col_parts;
+    x->j = w->j + vpiece(cols, VW, cp, job->col_parts);
+    const int64_t end = w->j + vpiece(cols, VW, cp + 1, job->col_parts);
+    *x = (piece){.j = x->j, .width = least(COLS, end - x->j), .k = w->k};
+    x->depth = least(depth_of(job, w), w->k_end - w->k);
+    return end;
+}
+
+/* The first piece of what this thread has after a part, if all parts take as long: in the same
+ * region or in the next one. Nothing where caches hold B. */
+static piece later_piece(const gemm_job *job, int part)
+{
+    const int parts = job->row_parts * job->col_parts, next = part + job->threads;
+    const range *w = next < parts ? &job->work : &job->pack;
+    const int64_t bytes = job->g->k * job->g->n * (job->g->b_half ? 2 : 4);
+    piece x = {0};
+    if (w->i < w->end && bytes > FAR_BYTES)
+        part_columns(job, w, next % parts, &x);
+    return x;
+}
+
+/* Columns [first->j, end) of rows r: one piece of B after the other, along k first, so that
+ * their sums wait in the near cache; then comes piece `later`. waiting, own: NULL for
+ * float32. */
+static __attribute__((noinline)) void columns(const gemm_job *job, const range *r,
+                                              const piece *first, int64_t end,
+                                              const piece *later, float *waiting, float *own)
 {
     _Alignas(64) float packed[COLS * KC];
     const sw_gemm *g = job->g;
-    const int64_t k = job->work.k, k_end = job->work.k_end;
-    const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
-    int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
-    if (g->order != SW_ORDER_NONE)
-        depth = job->strips != NULL ? KC : swi_deep(SW_ORDER_TILE, depth);
-    piece x = {.j = j, .width = least(COLS, end - j), .k = k, .depth = least(depth, k_end - k)};
-    while (x.j < end) {
-        piece next = x;
+    const int64_t k = job->work.k, k_end = job->work.k_end, depth = depth_of(job, &job->work);
+    piece x = *first, next;
+    for (bool more = x.j < end; more; x = next) {
+        more = x.j + COLS < end || x.k + depth < k_end;
+        next = x;
         next.k += depth;
         if (next.k >= k_end) {
             next.k = k;
@@ -562,8 +597,10 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         }
         next.width = least(COLS, end - next.j);
         next.depth = least(depth, k_end - next.k);
+        if (!more)
+            next = *later;
         asking soon = {0};
-        if (next.j < end && g->stored == NULL)
+        if (next.width > 0 && g->stored == NULL)
             soon = ask_for(g, &next, r->end - r->i);
         const bool plain = g->order == SW_ORDER_NONE && !g->b_half && g->stored == NULL;
         x.raw = plain && g->b_col == 1 && r->end - r->i >= ROWS ? x.width / NR * NR : 0;
@@ -573,17 +610,17 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
             sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
         swi_pack_piece(packed, g, &x);
         rows_along(job, r, &x, packed, sums, own, &soon);
-        x = next;
     }
 }
 
 /* By itself: its stack is not that of products of float32, whose callers have tiles of their
  * own there. */
 static __attribute__((noinline)) void half_columns(const gemm_job *job, const range *r,
-                                                   int64_t j, int64_t end)
+                                                   const piece *first, int64_t end,
+                                                   const piece *later)
 {
     _Alignas(64) float waiting[SUM_ROWS * COLS], own[GROUP * KC];
-    columns(job, r, j, end, waiting, own);
+    columns(job, r, first, end, later, waiting, own);
     end_tiles(job->g->order);
 }
 
@@ -600,14 +637,13 @@ static void region_part(void *arg, int part)
         return;
     }
     part -= job->pack_parts;
-    const int rp = part / job->col_parts, cp = part % job->col_parts;
+    const int rp = part / job->col_parts;
     range r = job->work;
     const int64_t unit = job->g->order == SW_ORDER_TILE_AMX ? AMX : ROWS;
     r.i += vpiece(job->work.end - job->work.i, unit, rp, job->row_parts);
     r.end = job->work.i + vpiece(job->work.end - job->work.i, unit, rp + 1, job->row_parts);
-    const int64_t cols = job->work.j_end - job->work.j;
-    const int64_t j = job->work.j + vpiece(cols, VW, cp, job->col_parts);
-    const int64_t end = job->work.j + vpiece(cols, VW, cp + 1, job->col_parts);
+    piece first = {0}, later = later_piece(job, part);
+    const int64_t end = part_columns(job, &job->work, part, &first);
     const bool waits = job->g->c_half && job->g->k > KC && job->sums.at == NULL;
     const int64_t chunk = waits ? SUM_ROWS : CHUNK;
     const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
@@ -616,9 +652,9 @@ static void region_part(void *arg, int part)
         rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
         if (job->g->order != SW_ORDER_NONE)
-            half_columns(job, &rows, j, end);
+            half_columns(job, &rows, &first, end, i + 1 < chunks ? &first : &later);
         else
-            columns(job, &rows, j, end, NULL, NULL);
+            columns(job, &rows, &first, end, i + 1 < chunks ? &first : &later, NULL, NULL);
     }
 }
 
@@ -648,6 +684,7 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
     const int64_t rows = w->end - w->i;
     const double work = (double)rows * (double)(w->k_end - w->k) * (double)(w->j_end - w->j);
     job->pack_parts = p->end > p->i;
+    job->threads = threads;
     job->row_parts = job->col_parts = rows > 0;
     if (threads > 1 && p->end > p->i)
         job->pack_parts = (int)least((p->end - p->i + GROUP - 1) / GROUP, 4 * threads);
@@ -676,7 +713,8 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         return;
     }
     const bool waits = g->c_half && g->k > KC;
-    const int64_t rows = half ? HALF_BLOCK : BLOCK, cols = waits ? SUM_COLS : g->n;
+    const int64_t rows = half ? HALF_BLOCK : BLOCK;
+    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
     const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
     const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
     float *buffer[2] = {scratch, (float *)scratch + block_floats(&first, half)};
@@ -687,7 +725,7 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
             job.pack = (range){0};
         job.to = buffer[b % 2];
         if (waits)
-            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, SUM_COLS),
+            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, cols),
                                 job.work.i, job.work.j};
         run_region(&job, threads, par); /* by block b - 1, packing block b */
         job.work = job.pack;

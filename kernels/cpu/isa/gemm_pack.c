@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/gemm_pack.h"
 #include "kernels/halves.h"
 
-enum { TURN = 8 }; /* columns of A that are packed at a time */
+enum { TURN = 8, SPREAD = 8 * ROWS }; /* columns of A that are packed at a time; rows */
 
 /* float32; bf16 in a product of float32; in one of bf16 float32 that is rounded, and bf16; and
  * the last two in pairs. */
@@ -103,22 +103,26 @@ SW_VEC_FN int64_t whole(int64_t depth, int how)
 
 /* ---- B ----------------------------------------------------------------------------------- */
 
-/* Rows whose numbers are contiguous. */
-SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
+/* Rows whose numbers are contiguous, of the panel from column p on. nv vectors, of which the
+ * last has `last` lanes; all a constant where the panel is whole. */
+SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int64_t p, int nv,
+                         int64_t last, int how)
 {
-    const int64_t unit = unit_of(how);
+    const int64_t unit = unit_of(how), row = g->b_row;
+    const void *b = number_at(g->b, x->k * row + x->j + p, how);
+    const int64_t ahead = FAR * row;
     for (int64_t k = 0; k < x->depth; k += unit) {
-        const void *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
-        const bool more = k + FAR + unit <= x->depth;
-        const int64_t at = place(g->order, k, how);
-        for (int64_t j = x->raw; j < x->width; j += VW) {
-            const int64_t left = x->width - j, p = j / NR * NR;
+        float *cells = to + place(g->order, k, how) * nv * VW;
+        const bool second = k + 1 < x->depth;
+        const void *far = number_at(b, k + FAR + unit <= x->depth ? ahead : 0, how);
+        SW_UNROLL
+        for (int v = 0; v < nv; v++) {
             for (int64_t u = 0; u < unit; u++)
-                __builtin_prefetch(number_at(b, (more ? FAR + u : 0) * g->b_row + j, how), 0,
-                                   2);
-            vstore(to + p * x->deep + at * swi_panel_width(x, p) + j - p,
-                   cells_across(number_at(b, j, how), g->b_row, k + 1 < x->depth, left, how));
+                __builtin_prefetch(number_at(far, u * row + v * VW, how), 0, 2);
+            vstore(cells + v * VW, cells_across(number_at(b, v * VW, how), row, second,
+                                                v < nv - 1 ? VW : last, how));
         }
+        b = number_at(b, unit * row, how);
     }
 }
 
@@ -153,8 +157,14 @@ SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const pi
 
 SW_VEC_FN void pack_b(float *to, const sw_gemm *g, const piece *x, int how)
 {
-    if (g->b_col == 1)
-        pack_rows(to, g, x, how);
+    for (int64_t p = x->raw; g->b_col == 1 && p < x->width; p += NR) {
+        const int64_t left = x->width - p;
+        if (left >= NR)
+            pack_rows(to + p * x->deep, g, x, p, PANEL, VW, how);
+        else
+            pack_rows(to + p * x->deep, g, x, p, (int)((left + VW - 1) / VW),
+                      (left - 1) % VW + 1, how);
+    }
     for (int64_t j = x->raw; g->b_col != 1 && j < x->width; j += VW) {
         const int64_t p = j / NR * NR;
         pack_columns(to + p * x->deep + j - p, swi_panel_width(x, p), g, x, j,
@@ -212,6 +222,27 @@ SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t
     }
 }
 
+/* The same of the SPREAD rows from i on, whose columns are contiguous; strips are `apart`. */
+SW_VEC_FN void spread_strips(float *strip, int64_t apart, const sw_gemm *g, int64_t first,
+                             int64_t i, int64_t k, int64_t end, int64_t ahead, int how)
+{
+    const int64_t unit = unit_of(how);
+    const void *from = number_at(g->a, i * g->a_row + k * g->a_col, how);
+    for (; k < end; k += unit, from = number_at(from, unit * g->a_col, how)) {
+        vf x[SPREAD / VW + 1]; /* which of 16 lanes are three */
+        SW_UNROLL
+        for (int v = 0; v < SPREAD / VW; v++) {
+            __builtin_prefetch(number_at(from, ahead + v * VW, how), 0, 3);
+            x[v] = cells_across(number_at(from, v * VW, how), g->a_col, k + 1 < end, VW, how);
+        }
+        x[SPREAD / VW] = x[0];
+        float *to = strip + place(g->order, k - first, how) * ROWS;
+        SW_UNROLL
+        for (int r = 0; r < SPREAD; r += ROWS)
+            vstore_few(to + r / ROWS * apart, vshift(x[r / VW], x[r / VW + 1], r % VW), ROWS);
+    }
+}
+
 /* TURN columns at a time where they are contiguous: reads go along a few rows of memory, and
  * what is written of a strip is a piece of some cache lines. */
 SW_VEC_FN void pack_strips(float *to, const sw_gemm *g, const range *r, int how)
@@ -223,8 +254,12 @@ SW_VEC_FN void pack_strips(float *to, const sw_gemm *g, const range *r, int how)
         const int64_t ahead = k + 2 * turn <= r->k_end ? turn * g->a_col : 0;
         for (int64_t i = r->i; i < r->end;) {
             const int mr = swi_strip_rows(r->end - i);
+            const bool spread =
+                VW == 16 && g->a_row == 1 && g->a_col != 1 && r->end - i >= SPREAD;
             float *strip = to + (i - r->i) * all;
-            if (mr == ROWS)
+            if (spread)
+                spread_strips(strip, all * ROWS, g, r->k, i, k, end, ahead, how);
+            else if (mr == ROWS)
                 pack_strip(strip, g, r->k, i, k, end, ahead, ROWS, how);
             else if (mr == 4)
                 pack_strip(strip, g, r->k, i, k, end, ahead, 4, how);
@@ -232,9 +267,11 @@ SW_VEC_FN void pack_strips(float *to, const sw_gemm *g, const range *r, int how)
                 pack_strip(strip, g, r->k, i, k, end, ahead, 2, how);
             else
                 pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
-            for (int64_t q = whole(depth, how); end == r->k_end && q < all * unit; q += unit)
-                memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
-            i += mr;
+            const int64_t next = i + (spread ? SPREAD : mr);
+            for (; i < next; i += mr, strip += all * mr)
+                for (int64_t q = whole(depth, how); end == r->k_end && q < all * unit;
+                     q += unit)
+                    memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
         }
     }
 }

@@ -41,18 +41,18 @@ static row_moments moments_of(const float *x, int64_t cols, bool centred, bool w
     float about[LANES] = {0};
     row_moments m = {0};
     if (centred && wide)
-        swi_sum_wide(s1, NULL, x, cols, about);
+        swi_sum_wide(s1, NULL, x, cols, about, false);
     else if (centred)
-        swi_sum(s1, x, cols);
+        swi_sum(s1, x, cols, false);
     m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
     for (int k = 0; k < LANES; k++) {
         about[k] = m.mean;
         s1[k] = 0;
     }
     if (wide)
-        swi_sum_wide(s1, s2, x, cols, about);
+        swi_sum_wide(s1, s2, x, cols, about, false);
     else
-        swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(m.mean));
+        swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(m.mean), false);
     m.sum = centred ? swi_lanes_sum(s1, LANES) : 0.0;
     m.square = swi_lanes_sum(s2, LANES);
     return m;
@@ -69,7 +69,7 @@ static void rows_row(const sw_norm_args *n, int64_t r, bool centred)
     const float rstd = (float)sw_rstd(var, n->epsilon);
     const float mean = (float)((double)m.mean + m.sum / (double)cols);
     swi_put_y(n->y + r * cols, x, n->weight, n->bias, l_set1(1.0f), l_set1(0.0f), cols,
-              l_set1(mean), l_set1(rstd));
+              l_set1(mean), l_set1(rstd), false);
     if (n->mean_out != NULL)
         n->mean_out[r] = mean;
     if (n->rstd_out != NULL)
@@ -100,12 +100,13 @@ static void rows_dx_part(void *arg, int part)
         const swi_16 mean = l_set1(n->mean != NULL ? n->mean[r] : 0.0f);
         const double rstd = (double)n->rstd[r];
         double s1[LANES] = {0}, s2[LANES] = {0}, k1 = 0;
-        swi_sum_slope(n->mean != NULL ? s1 : NULL, s2, dy, x, n->weight, one, cols, mean);
+        swi_sum_slope(n->mean != NULL ? s1 : NULL, s2, dy, x, n->weight, one, cols, mean,
+                      false);
         if (n->mean != NULL)
             k1 = swi_lanes_sum(s1, LANES) / (double)cols;
         const double k2 = swi_lanes_sum(s2, LANES) * rstd * rstd / (double)cols;
         swi_put_dx(n->dx + r * cols, dy, x, n->weight, one, cols, mean, l_set1(n->rstd[r]),
-                   l_set1((float)k1), l_set1((float)k2), n->add_dx);
+                   l_set1((float)k1), l_set1((float)k2), n->add_dx, false);
     }
 }
 

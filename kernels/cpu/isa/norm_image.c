@@ -42,12 +42,19 @@ static int64_t position(const image_job *j, int64_t i, int64_t channel)
     return (i * j->n->channels + channel) * j->stride;
 }
 
-/* Lanes past the batch are zero. */
-static void clear_lanes(float *y, int64_t n, int lanes)
+/* The same as an address of an image of these. */
+static void *place(const image_job *j, const void *of, int64_t i, int64_t channel)
 {
-    for (int64_t i = 0; i < n && lanes < LANES; i += LANES)
-        for (int k = lanes; k < LANES; k++)
-            y[i + k] = 0.0f;
+    return (char *)(uintptr_t)of + position(j, i, channel) * (j->n->half ? 2 : 4);
+}
+
+/* Lanes past the batch are zero. */
+static void clear_lanes(const image_job *j, void *y, int64_t i)
+{
+    const int lanes = lanes_of(j, i);
+    const size_t size = j->n->half ? 2 : 4;
+    for (int64_t k = 0; k < j->stride && lanes < LANES; k += LANES)
+        memset((char *)y + (size_t)(k + lanes) * size, 0, (size_t)(LANES - lanes) * size);
 }
 
 static float at_or(const float *p, int64_t i, float other)
@@ -126,9 +133,9 @@ static void group_means(const image_job *j, group_moments *m)
 static void widen_group(const image_job *j, const float *x, int64_t size, group_moments *m)
 {
     group_moments w = {{0}, {0}, {0}};
-    swi_sum_wide(w.s1, NULL, x, size, w.mean);
+    swi_sum_wide(w.s1, NULL, x, size, w.mean, false);
     group_means(j, &w);
-    swi_sum_wide(w.s1, w.s2, x, size, w.mean);
+    swi_sum_wide(w.s1, w.s2, x, size, w.mean, false);
     spread(j, w.s1);
     spread(j, w.s2);
     for (int k = 0; k < LANES; k++)
@@ -142,9 +149,9 @@ static void widen_group(const image_job *j, const float *x, int64_t size, group_
 static void group_moments_of(const image_job *j, const float *x, int64_t size, group_moments *m)
 {
     bool beyond = false;
-    swi_sum(m->s1, x, size);
+    swi_sum(m->s1, x, size, false);
     group_means(j, m);
-    swi_sum_square(m->s1, m->s2, x, size, l_load(m->mean));
+    swi_sum_square(m->s1, m->s2, x, size, l_load(m->mean), false);
     spread(j, m->s1);
     spread(j, m->s2);
     for (int k = 0; k < LANES; k++)
@@ -170,8 +177,9 @@ static void group_part(void *arg, int part)
     for (int64_t c = first; c < first + j->width; c++) {
         const int64_t at = position(j, i, c);
         swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_load(mean), l_load(rstd));
-        clear_lanes(n->y + at, j->stride, lanes_of(j, i));
+                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_load(mean), l_load(rstd),
+                  false);
+        clear_lanes(j, n->y + at, i);
     }
 }
 
@@ -192,7 +200,7 @@ static void group_dx_part(void *arg, int part)
     for (int64_t c = first; c < first + j->width; c++) {
         const int64_t at = position(j, i, c);
         swi_sum_slope(s1, s2, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                      j->stride, l_load(mean));
+                      j->stride, l_load(mean), false);
     }
     spread(j, s1);
     spread(j, s2);
@@ -203,8 +211,9 @@ static void group_dx_part(void *arg, int part)
     for (int64_t c = first; c < first + j->width; c++) {
         const int64_t at = position(j, i, c);
         swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                   j->stride, l_load(mean), l_load(rstd), l_load(k1), l_load(k2), n->add_dx);
-        clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
+                   j->stride, l_load(mean), l_load(rstd), l_load(k1), l_load(k2), n->add_dx,
+                   false);
+        clear_lanes(j, n->dx + at, i);
     }
 }
 
@@ -230,7 +239,7 @@ static void group_dw_part(void *arg, int part)
             read_stats(j, n->rstd, i, g, rstd);
         }
         swi_sum_slope(s1, s2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, l_set1(1.0f),
-                      j->stride, l_load(mean));
+                      j->stride, l_load(mean), false);
         w1 += swi_lanes_sum(s1, lanes);
         for (int k = 0; k < lanes; k++)
             w2 += s2[k] * (double)rstd[k];
@@ -302,16 +311,30 @@ SW_VEC_FN void add_lanes(const image_job *j, int64_t i, double *s, double *lane)
     d_store(lane, (swi_16d){0});
 }
 
+/* A call with HALF, a constant: are images of bf16? */
+#define BY_TYPE(...)                                                                           \
+    do {                                                                                       \
+        if (j->n->half) {                                                                      \
+            enum { HALF = 1 };                                                                 \
+            __VA_ARGS__;                                                                       \
+        } else {                                                                               \
+            enum { HALF = 0 };                                                                 \
+            __VA_ARGS__;                                                                       \
+        }                                                                                      \
+    } while (0)
+
 /* ---- statistics of the batch ------------------------------------------------------------- */
 
 static void batch_y(const image_job *j, int64_t c, float mean, float rstd)
 {
     const sw_norm_args *n = j->n;
+    const swi_16 weight = l_set1(at_or(n->weight, c, 1.0f));
+    const swi_16 bias = l_set1(at_or(n->bias, c, 0.0f));
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = position(j, i, c);
-        swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_set1(mean), l_set1(rstd));
-        clear_lanes(n->y + at, j->stride, lanes_of(j, i));
+        void *y = place(j, n->y, i, c);
+        BY_TYPE(swi_put_y(y, place(j, n->x, i, c), NULL, NULL, weight, bias, j->stride,
+                          l_set1(mean), l_set1(rstd), HALF));
+        clear_lanes(j, y, i);
     }
 }
 
@@ -326,11 +349,11 @@ static float mean_of(const image_job *j, int64_t channel, bool wide)
     double s[LANES] = {0}, t[LANES] = {0};
     const float about[LANES] = {0};
     for (int64_t i = 0; i < j->cover; i++) {
-        const float *x = j->n->x + position(j, i, channel);
+        const void *x = place(j, j->n->x, i, channel);
         if (wide)
-            swi_sum_wide(t, NULL, x, j->stride, about);
+            swi_sum_wide(t, NULL, x, j->stride, about, j->n->half);
         else
-            swi_sum(t, x, j->stride);
+            BY_TYPE(swi_sum(t, x, j->stride, HALF));
         add_lanes(j, i, s, t);
     }
     return (float)(swi_lanes_sum(s, LANES) / j->count);
@@ -343,11 +366,11 @@ static channel_moments moments_about(const image_job *j, int64_t channel, float 
     for (int k = 0; k < LANES; k++)
         about[k] = mean;
     for (int64_t i = 0; i < j->cover; i++) {
-        const float *x = j->n->x + position(j, i, channel);
+        const void *x = place(j, j->n->x, i, channel);
         if (wide)
-            swi_sum_wide(t1, t2, x, j->stride, about);
+            swi_sum_wide(t1, t2, x, j->stride, about, j->n->half);
         else
-            swi_sum_square(t1, t2, x, j->stride, l_set1(mean));
+            BY_TYPE(swi_sum_square(t1, t2, x, j->stride, l_set1(mean), HALF));
         add_lanes(j, i, s1, t1);
         add_lanes(j, i, s2, t2);
     }
@@ -422,9 +445,9 @@ static channel_slopes slopes_of(const image_job *j, int64_t c)
     const swi_16 one = l_set1(1.0f), mean = l_set1(at_or(n->mean, c, 0.0f));
     double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = position(j, i, c);
-        swi_sum_slope(t1, t2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, one, j->stride,
-                      mean);
+        const void *dy = place(j, n->dy, i, c);
+        const void *x = n->x != NULL ? place(j, n->x, i, c) : NULL;
+        BY_TYPE(swi_sum_slope(t1, t2, dy, x, NULL, one, j->stride, mean, HALF));
         add_lanes(j, i, s1, t1);
         add_lanes(j, i, s2, t2);
     }
@@ -439,10 +462,11 @@ static void batch_dx(const image_job *j, int64_t c, const channel_slopes *s)
     const swi_16 k1 = l_set1((float)(s->dy * (double)weight / j->count));
     const swi_16 k2 = l_set1((float)(s->slope * (double)rstd * (double)weight / j->count));
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = position(j, i, c);
-        swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(weight), j->stride,
-                   l_set1(at_or(n->mean, c, 0.0f)), l_set1(rstd), k1, k2, n->add_dx);
-        clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
+        void *dx = place(j, n->dx, i, c);
+        BY_TYPE(swi_put_dx(dx, place(j, n->dy, i, c), place(j, n->x, i, c), NULL,
+                           l_set1(weight), j->stride, l_set1(at_or(n->mean, c, 0.0f)),
+                           l_set1(rstd), k1, k2, n->add_dx, HALF));
+        clear_lanes(j, dx, i);
     }
 }
 
@@ -489,13 +513,14 @@ static void fixed_dx_channels(const channels *s)
     for (int64_t c = s->c; c < s->end; c++) {
         const swi_16 factor = l_set1(at_or(n->weight, c, 1.0f) * rstd_at(n, c));
         for (int64_t i = 0; i < j->cover; i++) {
-            const int64_t at = position(j, i, c);
+            const void *dy = place(j, n->dy, i, c);
+            void *dx = place(j, n->dx, i, c);
             for (int64_t k = 0; k < j->stride; k += LANES) {
                 const int64_t left = j->stride - k;
-                swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);
+                swi_16 r = l_mul(l_take_as(dy, k, left, zero, n->half), factor);
                 if (n->add_dx)
-                    r = l_add(l_take(n->dx + at + k, left, zero), r);
-                l_put(n->dx + at + k, left, r);
+                    r = l_add(l_take_as(dx, k, left, zero, n->half), r);
+                l_put_as(dx, k, left, r, n->half);
             }
         }
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/halves.h"
 #include "kernels/norm.h"
 #include "kernels/scalar.h"
 
@@ -47,29 +48,53 @@ SW_VEC_FN swi_16 l_mul(swi_16 a, swi_16 b)
     SW_UNROLL for (int i = 0; i < NV; i++) a.v[i] = a.v[i] * b.v[i];
     return a;
 }
-/* The first n of p, `rest` in the other lanes. */
-SW_VEC_FN swi_16 l_first(const float *p, int64_t n, swi_16 rest)
+/* Number i of float32 or bf16; `half` is a constant of each loop. */
+SW_VEC_FN const void *l_at(const void *p, int64_t i, bool half)
 {
+    return (const char *)p + i * (half ? 2 : 4);
+}
+SW_VEC_FN float l_one(const void *p, int64_t i, bool half)
+{
+    return half ? sw_bf16_widen(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+}
+/* The first n from number i on, `rest` in the other lanes. */
+SW_VEC_FN swi_16 l_take_as(const void *p, int64_t i, int64_t n, swi_16 rest, bool half)
+{
+    const void *at = l_at(p, i, half);
+    if (n >= LANES && !half)
+        return l_load(at);
+    if (n >= LANES) {
+        SW_UNROLL for (int v = 0; v < NV; v++) rest.v[v] =
+            vload_half((const uint16_t *)at + v * VW);
+        return rest;
+    }
     float lane[LANES];
     l_store(lane, rest);
     for (int64_t k = 0; k < n; k++)
-        lane[k] = p[k];
+        lane[k] = l_one(at, k, half);
     return l_load(lane);
 }
 SW_VEC_FN swi_16 l_take(const float *p, int64_t n, swi_16 rest)
 {
-    return n >= LANES ? l_load(p) : l_first(p, n, rest);
+    return l_take_as(p, 0, n, rest, false);
+}
+SW_VEC_FN void l_put_as(void *p, int64_t i, int64_t n, swi_16 a, bool half)
+{
+    float lane[LANES], *to = (float *)p + i;
+    if (half) {
+        SW_UNROLL for (int v = 0; v < NV; v++)
+            vstore_half_upto((uint16_t *)p + i + v * VW, a.v[v], n - v * VW);
+    } else if (n >= LANES) {
+        l_store(to, a);
+    } else {
+        l_store(lane, a);
+        for (int64_t k = 0; k < n; k++)
+            to[k] = lane[k];
+    }
 }
 SW_VEC_FN void l_put(float *p, int64_t n, swi_16 a)
 {
-    if (n >= LANES) {
-        l_store(p, a);
-        return;
-    }
-    float lane[LANES];
-    l_store(lane, a);
-    for (int64_t k = 0; k < n; k++)
-        p[k] = lane[k];
+    l_put_as(p, 0, n, a, false);
 }
 /* The lanes in float64: vectors of half as many. */
 typedef double vd __attribute__((vector_size(VW * 4)));
@@ -146,8 +171,10 @@ SW_VEC_FN int64_t swi_run_end(int64_t i, int64_t n)
  * g = dy * w, w NULL: `one` instead. */
 typedef enum { SWI_X, SWI_SQUARES, SWI_SLOPES } swi_terms;
 typedef struct {
-    const float *x, *dy, *w;
+    const void *x, *dy;
+    const float *w;
     swi_16 mean, one;
+    bool half; /* x and dy are of bf16 */
 } swi_operands;
 
 /* a and b += the terms of elements from i on, of which n are left. */
@@ -156,17 +183,17 @@ SW_VEC_FN void swi_add_terms(swi_16 *a, swi_16 *b, const swi_operands *o, swi_te
 {
     const swi_16 zero = l_set1(0.0f);
     if (kind == SWI_X) {
-        *a = l_add(*a, l_take(o->x + i, n, zero));
+        *a = l_add(*a, l_take_as(o->x, i, n, zero, o->half));
     } else if (kind == SWI_SQUARES) {
-        const swi_16 d = l_sub(l_take(o->x + i, n, o->mean), o->mean);
+        const swi_16 d = l_sub(l_take_as(o->x, i, n, o->mean, o->half), o->mean);
         *a = l_add(*a, d);
         *b = l_add(*b, l_mul(d, d));
     } else {
         const swi_16 scale = o->w != NULL ? l_take(o->w + i, n, zero) : o->one;
-        const swi_16 g = l_mul(l_take(o->dy + i, n, zero), scale);
+        const swi_16 g = l_mul(l_take_as(o->dy, i, n, zero, o->half), scale);
         *a = l_add(*a, g);
         if (o->x != NULL)
-            *b = l_add(*b, l_mul(g, l_sub(l_take(o->x + i, n, o->mean), o->mean)));
+            *b = l_add(*b, l_mul(g, l_sub(l_take_as(o->x, i, n, o->mean, o->half), o->mean)));
     }
 }
 
@@ -221,25 +248,26 @@ SW_VEC_FN void swi_sums(double *s1, double *s2, const swi_operands *o, swi_terms
 }
 
 /* s += x */
-SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
+SW_VEC_FN void swi_sum(double *s, const void *x, int64_t n, bool half)
 {
-    const swi_operands o = {.x = x};
+    const swi_operands o = {.x = x, .half = half};
     swi_sums(s, NULL, &o, SWI_X, n);
 }
 
 /* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
-SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
+SW_VEC_FN void swi_sum_square(double *s1, double *s2, const void *x, int64_t n, swi_16 mean,
+                              bool half)
 {
-    const swi_operands o = {.x = x, .mean = mean};
+    const swi_operands o = {.x = x, .mean = mean, .half = half};
     swi_sums(s1, s2, &o, SWI_SQUARES, n);
 }
 
 /* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: `one` instead. s1 and x may be NULL:
  * that sum is left out. */
-SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
-                             const float *w, swi_16 one, int64_t n, swi_16 mean)
+SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const void *dy, const void *x,
+                             const float *w, swi_16 one, int64_t n, swi_16 mean, bool half)
 {
-    const swi_operands o = {x, dy, w, mean, one};
+    const swi_operands o = {x, dy, w, mean, one, half};
     if (x != NULL) /* a constant in each: AVX2 is 1.6 times as slow with a choice of s2 */
         swi_sums(s1, s2, &o, SWI_SLOPES, n);
     else
@@ -254,11 +282,11 @@ SW_VEC_FN bool swi_is_beyond(double square)
 
 /* The same two sums in float64 throughout, for numbers whose squares float32 cannot hold: about
  * 0 the first, s2 NULL; about the means of the lanes both. */
-SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
-                            const float *mean)
+SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const void *x, int64_t n, const float *mean,
+                            bool half)
 {
     for (int64_t i = 0; i < n; i++) {
-        const double d = (double)x[i] - (double)mean[i % LANES];
+        const double d = (double)l_one(x, i, half) - (double)mean[i % LANES];
         s1[i % LANES] += d;
         if (s2 != NULL)
             s2[i % LANES] += d * d;
@@ -266,29 +294,29 @@ SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
 }
 
 /* y = (x - mean) rstd w + b; w, b NULL: `one` and `zero` instead. */
-SW_VEC_FN void swi_put_y(float *y, const float *x, const float *w, const float *b, swi_16 one,
-                         swi_16 zero, int64_t n, swi_16 mean, swi_16 rstd)
+SW_VEC_FN void swi_put_y(void *y, const void *x, const float *w, const float *b, swi_16 one,
+                         swi_16 zero, int64_t n, swi_16 mean, swi_16 rstd, bool half)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        const swi_16 d = l_sub(l_take(x + i, n - i, mean), mean);
+        const swi_16 d = l_sub(l_take_as(x, i, n - i, mean, half), mean);
         const swi_16 scale = w != NULL ? l_take(w + i, n - i, one) : one;
         const swi_16 shift = b != NULL ? l_take(b + i, n - i, zero) : zero;
-        l_put(y + i, n - i, l_add(l_mul(l_mul(d, rstd), scale), shift));
+        l_put_as(y, i, n - i, l_add(l_mul(l_mul(d, rstd), scale), shift), half);
     }
 }
 
 /* dx = rstd (dy w - k1 - (x - mean) k2), added to what is there with `adds`. */
-SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const float *w,
-                          swi_16 one, int64_t n, swi_16 mean, swi_16 rstd, swi_16 k1, swi_16 k2,
-                          bool adds)
+SW_VEC_FN void swi_put_dx(void *dx, const void *dy, const void *x, const float *w, swi_16 one,
+                          int64_t n, swi_16 mean, swi_16 rstd, swi_16 k1, swi_16 k2, bool adds,
+                          bool half)
 {
     for (int64_t i = 0; i < n; i += LANES) {
         const swi_16 scale = w != NULL ? l_take(w + i, n - i, one) : one;
-        const swi_16 g = l_mul(l_take(dy + i, n - i, one), scale);
-        const swi_16 d = l_sub(l_take(x + i, n - i, mean), mean);
+        const swi_16 g = l_mul(l_take_as(dy, i, n - i, one, half), scale);
+        const swi_16 d = l_sub(l_take_as(x, i, n - i, mean, half), mean);
         swi_16 r = l_mul(rstd, l_sub(l_sub(g, k1), l_mul(d, k2)));
         if (adds)
-            r = l_add(l_take(dx + i, n - i, one), r);
-        l_put(dx + i, n - i, r);
+            r = l_add(l_take_as(dx, i, n - i, one, half), r);
+        l_put_as(dx, i, n - i, r, half);
     }
 }

@@ -14,6 +14,7 @@
  * and then the columns; sums run in the order of the positions of dy. Parts of the work: rows
  * of the result. Where the columns lie is worked out once. */
 #include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/halves.h"
 #include "kernels/resample.h"
 
 typedef struct {
@@ -128,76 +129,99 @@ typedef struct {
     int64_t size; /* floats of a plane */
 } scale_job;
 
-/* The factors of a plane's lanes from `lane` on; of a plain plane the one it has. */
-SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane)
+/* Lanes from number i on, of which n exist, of float32 or bf16: a constant of each loop. */
+SW_VEC_FN vf taken(const void *from, int64_t i, int64_t n, bool half)
 {
-    return a->plain ? vset1(a->s[part]) : vload(a->s + (int64_t)part * SWI_LANES + lane);
+    return half ? vload_half_upto((const uint16_t *)from + i, n)
+                : vload_upto((const float *)from + i, n);
+}
+SW_VEC_FN void put(void *to, int64_t i, int64_t n, vf v, bool add, bool half)
+{
+    if (add)
+        v = vadd(taken(to, i, n, half), v);
+    if (half)
+        vstore_half_upto((uint16_t *)to + i, v, n);
+    else
+        vstore_upto((float *)to + i, v, n);
 }
 
-/* out = in * s; positions of one lane group, `step` floats apart. */
-SW_VEC_FN void scale(float *out, const float *in, vf s, int64_t n, int64_t step, bool add)
+/* The factors of a plane's lanes from `lane` on; of a plain plane the one it has. */
+SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane, bool half)
 {
-    int64_t i = 0;
-    for (; i + VW <= n; i += step) {
-        const vf v = vmul(vload(in + i), s);
-        vstore(out + i, add ? vadd(vload(out + i), v) : v);
+    if (a->plain)
+        return vset1(half ? sw_bf16_widen(((const uint16_t *)a->s)[part])
+                          : ((const float *)a->s)[part]);
+    return taken(a->s, (int64_t)part * SWI_LANES + lane, VW, half);
+}
+
+/* out = in * s of plane `part`, a group of lanes after the other. */
+SW_VEC_FN void scale(void *out, const void *in, const scale_job *j, int part, bool add,
+                     bool half)
+{
+    const bool plain = j->a->plain;
+    const int64_t at = part * j->size, step = plain ? VW : SWI_LANES;
+    for (int lane = 0; lane < (plain ? 1 : SWI_LANES); lane += VW) {
+        const vf s = factors(j->a, part, lane, half);
+        for (int64_t i = lane; i < j->size; i += step)
+            put(out, at + i, j->size - i, vmul(taken(in, at + i, j->size - i, half), s), add,
+                half);
     }
-    if (i >= n || step != VW)
-        return;
-    const vf v = vmul(vload_n(in + i, (int)(n - i)), s);
-    vstore_n(out + i, add ? vadd(vload_n(out + i, (int)(n - i)), v) : v, (int)(n - i));
 }
 
 static void scale_part(void *arg, int part)
 {
     const scale_job *j = arg;
-    const sw_scale_args *a = j->a;
-    const int64_t at = part * j->size, step = a->plain ? VW : SWI_LANES;
-    for (int lane = 0; lane < (a->plain ? 1 : SWI_LANES); lane += VW)
-        scale(a->y + at + lane, a->x + at + lane, factors(a, part, lane), j->size - lane, step,
-              a->add_y);
+    if (j->a->half)
+        scale(j->a->y, j->a->x, j, part, j->a->add_y, true);
+    else
+        scale(j->a->y, j->a->x, j, part, j->a->add_y, false);
 }
 
-/* Of a lane group: x and dy begin at `lane` of n. */
-SW_VEC_FN vf sum_products(const float *x, const float *dy, int64_t lane, int64_t n)
+/* Of the lane group at `lane` of the n numbers from `at` on. */
+SW_VEC_FN vf sum_products(const void *x, const void *dy, int64_t at, int64_t lane, int64_t n,
+                          bool half)
 {
     vf acc[4] = {vzero(), vzero(), vzero(), vzero()};
-    int64_t i = 0;
-    for (; i + 4 * SWI_LANES <= n; i += 4 * SWI_LANES) {
+    int64_t i = lane;
+    for (; i + 4 * SWI_LANES - lane <= n; i += 4 * SWI_LANES) {
         SW_UNROLL
         for (int k = 0; k < 4; k++)
-            acc[k] = vfma(vload(x + i + k * SWI_LANES), vload(dy + i + k * SWI_LANES), acc[k]);
+            acc[k] = vfma(taken(x, at + i + k * SWI_LANES, VW, half),
+                          taken(dy, at + i + k * SWI_LANES, VW, half), acc[k]);
     }
-    for (; i + SWI_LANES <= n; i += SWI_LANES)
-        acc[0] = vfma(vload(x + i), vload(dy + i), acc[0]);
-    const int64_t left = n - i - lane;
-    if (left > 0)
-        acc[0] = vfma(vload_upto(x + i, left), vload_upto(dy + i, left), acc[0]);
+    for (; i < n; i += SWI_LANES)
+        acc[0] = vfma(taken(x, at + i, n - i, half), taken(dy, at + i, n - i, half), acc[0]);
     return vadd(vadd(acc[0], acc[2]), vadd(acc[1], acc[3]));
 }
 
 /* ds first: dx may stand in the place of dy. */
-static void scale_grad_part(void *arg, int part)
+SW_VEC_FN void scale_grad(const scale_job *j, int part, bool half)
 {
-    const scale_job *j = arg;
     const sw_scale_args *a = j->a;
-    const int64_t at = part * j->size, step = a->plain ? VW : SWI_LANES;
     float total = 0.0f;
     for (int lane = 0; a->ds != NULL && lane < SWI_LANES; lane += VW) {
-        const vf sum = sum_products(a->x + at + lane, a->dy + at + lane, lane, j->size);
-        float one[4], *ds = a->ds + (int64_t)part * SWI_LANES + lane;
+        const vf sum = sum_products(a->x, a->dy, part * j->size, lane, j->size, half);
+        float one[4];
         if (a->plain) {
             vsum4(one, sum, vzero(), vzero(), vzero());
             total += one[0];
         } else {
-            vstore(ds, a->add_ds ? vadd(vload(ds), sum) : sum);
+            put(a->ds, (int64_t)part * SWI_LANES + lane, VW, sum, a->add_ds, half);
         }
     }
     if (a->ds != NULL && a->plain)
-        a->ds[part] = a->add_ds ? a->ds[part] + total : total;
-    for (int lane = 0; a->dx != NULL && lane < (a->plain ? 1 : SWI_LANES); lane += VW)
-        scale(a->dx + at + lane, a->dy + at + lane, factors(a, part, lane), j->size - lane,
-              step, a->add_dx);
+        put(a->ds, part, 1, vset1(total), a->add_ds, half);
+    if (a->dx != NULL)
+        scale(a->dx, a->dy, j, part, a->add_dx, half);
+}
+
+static void scale_grad_part(void *arg, int part)
+{
+    const scale_job *j = arg;
+    if (j->a->half)
+        scale_grad(j, part, true);
+    else
+        scale_grad(j, part, false);
 }
 
 static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_par *par)

@@ -334,15 +334,43 @@ static void unary_dx_part(void *arg, int part)
     }
 }
 
-KERNEL(unary,
-       (sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par),
-       .y = y, .a = x, .n = n, .p = param, .kind = (int)kind)
+/* The same of numbers of bf16: a few at a time are float32, in the nearest cache. */
+static void halves_part(void *arg, int part)
+{
+    enum { FEW = 512 };
+    UNPACK;
+    float few[3][FEW];
+    for (int64_t i = from, n; i < to; i += n) {
+        n = to - i < FEW ? to - i : FEW;
+        const float *of[] = {a, b, j->accumulate ? y : NULL};
+        for (int k = 0; k < 3; k++) {
+            halves_job in = {few[k], (uint16_t *)(uintptr_t)of[k] + i, n};
+            if (of[k] != NULL)
+                widen_part(&in, 0);
+        }
+        job some = *j;
+        some.a = few[0], some.b = few[1], some.y = few[2], some.n = n;
+        (b != NULL ? unary_dx_part : unary_part)(&some, 0);
+        halves_job out = {few[2], (uint16_t *)(void *)y + i, n};
+        round_part(&out, 0);
+    }
+}
 
-KERNEL(unary_dx,
-       (sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n, float param,
-        bool accumulate, const sw_par *par),
-       .y = dx, .a = dy, .b = saved, .n = n, .p = param, .kind = (int)kind,
-       .accumulate = accumulate)
+void SW_KERNEL(pointwise, unary)(sw_unary kind, void *y, const void *x, int64_t n, float param,
+                                 bool half, const sw_par *par)
+{
+    job j = {.y = y, .a = x, .n = n, .p = param, .kind = (int)kind};
+    split(par, half ? halves_part : unary_part, &j);
+}
+
+void SW_KERNEL(pointwise, unary_dx)(sw_unary kind, void *dx, const void *dy, const void *saved,
+                                    int64_t n, float param, bool accumulate, bool half,
+                                    const sw_par *par)
+{
+    job j = {.y = dx, .a = dy, .b = saved, .n = n, .p = param, .kind = (int)kind};
+    j.accumulate = accumulate;
+    split(par, half ? halves_part : unary_dx_part, &j);
+}
 
 /* ---- losses ------------------------------------------------------------------------------ */
 

@@ -476,6 +476,21 @@ SW_VEC_FN void vstore_few(float *p, vf v, int n)
 #endif
 }
 
+/* VW lanes of x and then y, from lane n on. */
+SW_VEC_FN vf vshift(vf x, vf y, int n)
+{
+#if SW_ISA_ID == 2
+    static const int32_t lane[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                   11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                   22, 23, 24, 25, 26, 27, 28, 29, 30};
+    return (vf)_mm512_permutex2var_ps((__m512)x, _mm512_loadu_si512(lane + n), (__m512)y);
+#else
+    vf both[2] = {x, y}, v;
+    memcpy(&v, (float *)both + n, sizeof v);
+    return v;
+#endif
+}
+
 /* The larger one, lane by lane, as vwins says. */
 SW_VEC_FN vf vlarger(vf best, vf x)
 {

@@ -5,8 +5,8 @@
  * Threads of a block are fibers of one host thread; each runs until it waits for others (a
  * barrier, a shuffle), which is the worst case of a schedule. Which one goes on next is chosen
  * by swi_emu_schedule(): in order, in reverse, the newest first, or at random from a seed;
- * blocks likewise. Shared memory is filled with NaN bytes before each block and has a red zone
- * after each array.
+ * blocks likewise. Shared memory is filled with NaN bytes before each block, which count as
+ * unwritten under the memory sanitizer, and has a red zone after each array.
  *
  * Reported, with kernel and thread, by a launch that fails: barriers that not all threads
  * reach, or reach at different places; waiting that has no end; launches that no device would

@@ -312,6 +312,7 @@ static void *shared_take(size_t bytes)
     }
     swi_fiber_memory_open(at, bytes);
     memset(at, 0xff, bytes); /* NaNs */
+    swi_emu_forget(at, bytes);
     shared.used += size + SHARED_GAP;
     return at;
 }

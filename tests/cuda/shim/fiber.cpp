@@ -2,6 +2,7 @@
  * SW_FIBER_UCONTEXT asks for it). */
 #include "alloc/base/poison.h"
 #include "fiber.h"
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,18 @@
 #if SW_POISON
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#endif
+/* The memory sanitizer is in kernels and emulator, and in no other code: what that writes
+ * counts as written. */
+#ifdef __has_feature
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#define TRACKS 1
+extern "C" __thread uint64_t __msan_param_tls[100] __attribute__((tls_model("initial-exec")));
+#endif
+#endif
+#ifndef TRACKS
+#define TRACKS 0
 #endif
 
 #if !defined(__x86_64__) && !defined(SW_FIBER_UCONTEXT)
@@ -42,21 +55,21 @@ static bool from_scheduler; /* the switch that is under way */
 static int beginning; /* the worker that begins at this switch */
 
 /* All stacks at once, each with a page in front that no one may touch. */
+static unsigned char *stacks;
 static unsigned char *stack_of(int i)
 {
-    static unsigned char *all;
-    if (all == NULL) {
+    if (stacks == NULL) {
         void *at = mmap(NULL, WORKERS * (STACK + GUARD), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED) {
             fputs("emulator: no room for stacks\n", stderr);
             exit(70);
         }
-        all = static_cast<unsigned char *>(at);
+        stacks = static_cast<unsigned char *>(at);
         for (size_t k = 0; k < WORKERS; k++)
-            mprotect(all + k * (STACK + GUARD), GUARD, PROT_NONE);
+            mprotect(stacks + k * (STACK + GUARD), GUARD, PROT_NONE);
     }
-    return all + (size_t)i * (STACK + GUARD) + GUARD;
+    return stacks + (size_t)i * (STACK + GUARD) + GUARD;
 }
 
 static void switched_to_worker(int i)
@@ -152,6 +165,10 @@ void swi_fiber_resume(int i)
 #else
     enter(&scheduler, NULL, i);
 #endif
+#if TRACKS
+    for (uint64_t &argument : __msan_param_tls)
+        argument = 0; /* other code calls the next function, and gives known ones */
+#endif
 }
 
 void swi_fiber_switch(int from, int to)
@@ -174,7 +191,7 @@ void swi_fiber_memory_close(void *at, size_t bytes)
 #if SW_POISON
     __asan_poison_memory_region(at, bytes);
 #else
-    (void)at, (void)bytes;
+    swi_emu_forget(at, bytes);
 #endif
 }
 
@@ -185,4 +202,52 @@ void swi_fiber_memory_open(void *at, size_t bytes)
 #else
     (void)at, (void)bytes;
 #endif
+}
+
+/* ---- bytes that no one has written ------------------------------------------------------- */
+
+#if TRACKS
+#define UNSEEN __attribute__((no_sanitize("memory"))) /* other code calls it */
+
+extern "C" __attribute__((visibility("default"))) UNSEEN const char *
+__msan_default_options(void)
+{
+    return "exitcode=1:poison_in_malloc=0";
+}
+
+/* In the place of the sanitizer's (--wrap): frames of kernels begin unwritten. Those of the
+ * half that launches do not, since other code has its frames there next. */
+extern "C" void __real___msan_poison_stack(void *at, size_t bytes);
+extern "C" UNSEEN void __wrap___msan_poison_stack(void *at, size_t bytes)
+{
+    if (stacks != NULL && at >= stacks && at < stacks + WORKERS * (STACK + GUARD))
+        __real___msan_poison_stack(at, bytes);
+    else
+        __msan_unpoison(at, bytes);
+}
+#else
+#define UNSEEN
+#define __msan_poison(at, bytes) (void)at, (void)bytes
+#define __msan_unpoison(at, bytes) (void)at, (void)bytes
+#define __msan_test_shadow(at, bytes) ((void)at, (void)bytes, (ptrdiff_t)-1)
+#endif
+
+UNSEEN bool swi_emu_tracks(void)
+{
+    return TRACKS;
+}
+
+UNSEEN void swi_emu_forget(const void *at, size_t bytes)
+{
+    __msan_poison(at, bytes);
+}
+
+UNSEEN void swi_emu_know(const void *at, size_t bytes)
+{
+    __msan_unpoison(at, bytes);
+}
+
+UNSEEN ptrdiff_t swi_emu_unknown(const void *at, size_t bytes)
+{
+    return __msan_test_shadow(at, bytes);
 }
