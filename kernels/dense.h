@@ -31,9 +31,9 @@ typedef struct {
     const float *b;
     int64_t b_row, b_col; /* B(i, j) = b[i * b_row + j * b_col] */
     const float *bias;    /* added to each row; NULL: none */
-    bool bias_down;       /* is added to each column, and has a number for each row */
-    int64_t m, n, k;      /* k == 0 gives bias or zeros */
-    bool accumulate;      /* begins with c instead of zero */
+    bool bias_down;  /* is added to each column (in float32 first), has a number for each row */
+    int64_t m, n, k; /* k == 0 gives bias or zeros */
+    bool accumulate; /* begins with c instead of zero */
     sw_bf16_order order;
     bool a_half, b_half,
         c_half; /* bf16, its pointer cast from uint16_t *; in SW_ORDER_NONE only b, which then

@@ -2,7 +2,7 @@
  * few vectors; weights are scalars, broadcast. Sums run over c, ky, kx, beginning with the
  * bias, and what lies outside the image is left out, not multiplied by zero: every element sees
  * the same order in every block size and layout, so in one instruction set the bits are the
- * same. Kernels of one position are products, whose bias comes last.
+ * same. Kernels of one position are products with the same chains.
  *
  * Blocks of sixteen images: a vector is a position, of images; a register block has
  * neighbouring positions of a row. Plain (batch, c, h, w) images, for batches that would leave

@@ -8,9 +8,10 @@
  * columns at a time; while one block is multiplied by, the next is packed into a second buffer.
  *
  * An element of C is one chain of multiply-adds over k from the first to the last, which begins
- * at zero or, when adding, at what stood in c; then + bias. Between pieces the chain waits in
- * c. So neither pieces nor tiles nor threads show in the bits, and rows of a sum may be cut
- * anywhere.
+ * at zero or, when adding, at what stood in c; then + bias. One that goes down, of a
+ * convolution in float32, is where the chain begins, as in the other convolutions. Between
+ * pieces the chain waits in c. So neither pieces nor tiles nor threads show in the bits, and
+ * rows of a sum may be cut anywhere.
  *
  * In an order of bf16, A is always packed: a group of rows for itself on the task's stack, or
  * blocks as above. By FMA, pair is the same chain over swapped k, and tile is made of two
@@ -489,7 +490,8 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
                    swi_deep(g->order, x->k - job->work.k) * (job->work.end - job->work.i);
     t.soon = soon;
     t.c = sums;
-    t.load = g->accumulate || x->k > 0;
+    const bool begins = !half && g->bias_down && g->bias != NULL && !g->accumulate;
+    t.load = g->accumulate || x->k > 0 || begins;
     t.finish = x->k + x->depth == g->k;
     t.limit = r->end;
     for (int64_t i = r->i; i < r->end; i += group) {
@@ -505,6 +507,10 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             t.c.i = i;
         if (g->c_half && x->k == 0 && g->accumulate)
             take_sums(g, &t.c, x, i, t.end, false);
+        for (int64_t row = i; begins && x->k == 0 && row < t.end; row++)
+            for (int64_t j = 0; j < x->width; j += VW)
+                vstore_upto(t.c.at + (row - t.c.i) * t.c.row + x->j + j - t.c.j,
+                            vset1(g->bias[row]), x->width - j);
         for (int64_t p = 0; p < x->width; p += NR) {
             t.panel = packed + p * x->deep;
             t.i = i;
@@ -516,7 +522,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             }
             run_tile(&t);
         }
-        if ((g->c_half || g->bias_down) && t.finish)
+        if ((g->c_half || g->bias_down) && t.finish && !begins)
             take_sums(g, &t.c, x, i, t.end, true);
     }
 }
