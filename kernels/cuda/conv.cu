@@ -770,8 +770,8 @@ static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
     if (summed || plan.parts == 1)
         return SW_OK;
     return sw_cuda_reduce<true>("conv2d", f, plan.parts, all,
-                          static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
-                          queue);
+                                static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
+                                queue);
 }
 
 SW_CUDA_ENTRY(conv2d, grad1, sw_cuda_conv2d_dw_scratch, 0)
