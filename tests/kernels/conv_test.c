@@ -110,14 +110,13 @@ static outputs forward_and_dx(int isa, const sw_conv *s, const inputs *in)
     float *y = take(n_y), *y2 = take(n_y), *s1 = scratch_of(bytes, 0xff),
           *s2 = scratch_of(bytes, 0x5a);
     float *dx = begin_with(before, n_x), *dx2 = begin_with(before, n_x), *fresh = take(n_x);
-    k->conv(y, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s), 0xff),
-            &one_thread);
+    k->conv(y, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s), 0xff), &one_thread);
     k->conv(y2, x, in->w, in->bias, s, false, scratch_of(k->conv_bytes(s), 0x5a), &reversed);
     check("y on threads", isa, s, !same_bits(y, y2, n_y));
     k->conv_dx(fresh, dy, in->w, NULL, s, false, s1, &one_thread);
     k->conv_dx(dx, dy, in->w, NULL, s, before != NULL, s2, &one_thread);
-    k->conv_dx(dx2, dy, in->w, NULL, s, before != NULL,
-               scratch_of(k->conv_dx_bytes(s), 0x5a), &reversed);
+    k->conv_dx(dx2, dy, in->w, NULL, s, before != NULL, scratch_of(k->conv_dx_bytes(s), 0x5a),
+               &reversed);
     check("scratch is written whole", isa, s, memcmp(s1, s2, bytes) != 0);
     check("dx on threads", isa, s, !same_bits(dx, dx2, n_x));
     check("y", isa, s,
