@@ -102,8 +102,8 @@ static inline int64_t sw_pool_index_bytes(const sw_conv *s)
 
 typedef struct {
     /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
-     * smaller in m, n or k. turned: a_col != 1. Without scratch
-     * (NULL) A is read where it lies: the same bits, slower where it is large.
+     * smaller in m, n or k. turned: a_col != 1. Without scratch (NULL) A is read where it lies:
+     * the same bits, slower where it is large.
      * half: in an order of bf16, whichever; sums of a result of bf16 wait there too, and what
      * the launch does not need is not written. */
     size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half);
@@ -120,8 +120,8 @@ typedef struct {
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  bool accumulate, void *scratch, const sw_par *par);
     /* dx = gradient of x from dy and w; with a bias (in_c; NULL: none) for each channel, as a
-     * transposed convolution has it. Scratch holds strips of dy, or w turned round; none where
-     * images are plain and it is no product. */
+     * transposed convolution has it. Scratch holds w, packed as for conv, or turned round where
+     * images are in blocks and it is no product. */
     size_t (*conv_dx_bytes)(const sw_conv *s);
     void (*conv_dx)(float *dx, const float *dy, const float *w, const float *bias,
                     const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);

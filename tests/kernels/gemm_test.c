@@ -221,7 +221,7 @@ SW_TEST("scratch is small whatever the weight")
                     const size_t bytes = d->gemm_bytes(m, n, k, turned != 0, false);
                     CU_ASSERT(bytes <= (size_t)2 << 20);
                     CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, turned != 0, false) <= bytes);
-                    CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, turned != 0, false) <= bytes);
+                    CU_ASSERT(d->gemm_bytes(m, n, k - k / 4, turned != 0, false) <= bytes);
                 }
 }
 

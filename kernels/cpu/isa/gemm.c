@@ -87,16 +87,18 @@ static int64_t block_floats(const range *r, bool half)
                : 0;
 }
 
-/* No later block is larger than the first in its buffer. */
+/* No later block is larger than the first in its buffer; but the second one of a product of KC
+ * columns may be larger than the rest of columns of a deeper one. */
 size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half)
 {
     if (!packs_a(m, n, k, turned || half))
         return 0;
     const int64_t rows = half ? HALF_BLOCK : BLOCK;
     const range first = block_of(m, n, k, rows, n, 0), second = block_of(m, n, k, rows, n, 1);
+    const range flat = block_of(m, n, least(k, KC), rows, n, 1);
     const int64_t sums = half && k > KC ? least(least(m, rows) * n, SUMS) : 0;
-    return (size_t)(block_floats(&first, half) + block_floats(&second, half) + sums) *
-           sizeof(float);
+    const int64_t rest = block_floats(&second, half) + sums, other = block_floats(&flat, half);
+    return (size_t)(block_floats(&first, half) + (rest > other ? rest : other)) * sizeof(float);
 }
 
 /* ---- register blocks --------------------------------------------------------------------- */

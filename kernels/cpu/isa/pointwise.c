@@ -343,16 +343,13 @@ static void halves_part(void *arg, int part)
     for (int64_t i = from, n; i < to; i += n) {
         n = to - i < FEW ? to - i : FEW;
         const float *of[] = {a, b, j->accumulate ? y : NULL};
-        for (int k = 0; k < 3; k++) {
-            halves_job in = {few[k], (uint16_t *)(uintptr_t)of[k] + i, n};
+        for (int k = 0; k < 3; k++)
             if (of[k] != NULL)
-                widen_part(&in, 0);
-        }
+                widen_part(&(halves_job){few[k], (uint16_t *)(uintptr_t)of[k] + i, n}, 0);
         job some = *j;
         some.a = few[0], some.b = few[1], some.y = few[2], some.n = n;
         (b != NULL ? unary_dx_part : unary_part)(&some, 0);
-        halves_job out = {few[2], (uint16_t *)(void *)y + i, n};
-        round_part(&out, 0);
+        round_part(&(halves_job){few[2], (uint16_t *)(void *)y + i, n}, 0);
     }
 }
 
