@@ -21,11 +21,9 @@ bool swi_images_member(uint32_t op, int32_t grad, uint32_t n_in, uint32_t *whole
         return grad < 0;
     case SW_OP_max_pool2d:
     case SW_OP_avg_pool2d:
-#define SW_UNARY(name, ...) case SW_OP_##name:
-#include "kernels/unary.def"
         return true;
     default:
-        return false;
+        return swi_op_traits_of(op)->halves == SWI_HALVES_FUNCTION;
     }
 }
 

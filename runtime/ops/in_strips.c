@@ -32,14 +32,8 @@ enum {
 bool swi_strips_function(uint32_t op)
 {
     const sw_op_desc *d = swi_op(op);
-    switch (op) {
-#define SW_UNARY(name, ...) case SW_OP_##name:
-#include "kernels/unary.def"
-        return d->n_extra == 0 && d->grads[0].operands[0] == SW_IN(0) &&
-               d->attrs_bytes <= sizeof(swi_number_attrs);
-    default:
-        return false;
-    }
+    return swi_op_traits_of(op)->halves == SWI_HALVES_FUNCTION && d->n_extra == 0 &&
+           d->grads[0].operands[0] == SW_IN(0) && d->attrs_bytes <= sizeof(swi_number_attrs);
 }
 
 swi_strips_reader swi_strips_reads(uint32_t op, int32_t grad, const void *attrs)

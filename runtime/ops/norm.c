@@ -655,13 +655,7 @@ sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
 
 static bool is_unary(uint32_t op)
 {
-    switch (op) {
-#define SW_UNARY(name, ...) case SW_OP_##name:
-#include "kernels/unary.def"
-        return true;
-    default:
-        return false;
-    }
+    return swi_op_traits_of(op)->halves == SWI_HALVES_FUNCTION;
 }
 
 static bool same_type(const sw_type *a, const sw_type *b)

@@ -564,9 +564,9 @@ static int64_t part_columns(const gemm_job *job, const range *w, int part, piece
 {
     const int64_t cols = w->j_end - w->j;
     const int cp = part % job->col_parts;
-    x->j = w->j + vpiece(cols, VW, cp, job->col_parts);
     const int64_t end = w->j + vpiece(cols, VW, cp + 1, job->col_parts);
-    *x = (piece){.j = x->j, .width = least(COLS, end - x->j), .k = w->k};
+    *x = (piece){.j = w->j + vpiece(cols, VW, cp, job->col_parts), .k = w->k};
+    x->width = least(COLS, end - x->j);
     x->depth = least(depth_of(job, w), w->k_end - w->k);
     return end;
 }
@@ -659,10 +659,11 @@ static void region_part(void *arg, int part)
         range rows = r;
         rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
+        const piece *next = i + 1 < chunks ? &first : &later;
         if (job->g->order != SW_ORDER_NONE)
-            half_columns(job, &rows, &first, end, i + 1 < chunks ? &first : &later);
+            half_columns(job, &rows, &first, end, next);
         else
-            columns(job, &rows, &first, end, i + 1 < chunks ? &first : &later, NULL, NULL);
+            columns(job, &rows, &first, end, next, NULL, NULL);
     }
 }
 

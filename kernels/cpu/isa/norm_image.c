@@ -504,24 +504,29 @@ void SW_KERNEL(norm, fixed)(const sw_norm_args *n, const sw_par *par)
     run_channels(n, fixed_channels, par);
 }
 
-/* dx = dy w rstd: lanes that are zero in dy are zero here. */
+/* dx = dy factor: lanes that are zero in dy are zero here. */
+SW_VEC_FN void put_scaled(void *dx, const void *dy, int64_t n, swi_16 factor, bool adds,
+                          bool half)
+{
+    const swi_16 zero = l_set1(0.0f);
+    for (int64_t k = 0; k < n; k += LANES) {
+        swi_16 r = l_mul(l_take_as(dy, k, n - k, zero, half), factor);
+        if (adds)
+            r = l_add(l_take_as(dx, k, n - k, zero, half), r);
+        l_put_as(dx, k, n - k, r, half);
+    }
+}
+
 static void fixed_dx_channels(const channels *s)
 {
     const image_job *j = s->j;
     const sw_norm_args *n = j->n;
-    const swi_16 zero = l_set1(0.0f);
     for (int64_t c = s->c; c < s->end; c++) {
         const swi_16 factor = l_set1(at_or(n->weight, c, 1.0f) * rstd_at(n, c));
         for (int64_t i = 0; i < j->cover; i++) {
             const void *dy = place(j, n->dy, i, c);
             void *dx = place(j, n->dx, i, c);
-            for (int64_t k = 0; k < j->stride; k += LANES) {
-                const int64_t left = j->stride - k;
-                swi_16 r = l_mul(l_take_as(dy, k, left, zero, n->half), factor);
-                if (n->add_dx)
-                    r = l_add(l_take_as(dx, k, left, zero, n->half), r);
-                l_put_as(dx, k, left, r, n->half);
-            }
+            BY_TYPE(put_scaled(dx, dy, j->stride, factor, n->add_dx, HALF));
         }
     }
 }

@@ -80,16 +80,16 @@ SW_VEC_FN swi_16 l_take(const float *p, int64_t n, swi_16 rest)
 }
 SW_VEC_FN void l_put_as(void *p, int64_t i, int64_t n, swi_16 a, bool half)
 {
-    float lane[LANES], *to = (float *)p + i;
+    float lane[LANES];
     if (half) {
         SW_UNROLL for (int v = 0; v < NV; v++)
             vstore_half_upto((uint16_t *)p + i + v * VW, a.v[v], n - v * VW);
     } else if (n >= LANES) {
-        l_store(to, a);
+        l_store((float *)p + i, a);
     } else {
         l_store(lane, a);
         for (int64_t k = 0; k < n; k++)
-            to[k] = lane[k];
+            ((float *)p)[i + k] = lane[k];
     }
 }
 SW_VEC_FN void l_put(float *p, int64_t n, swi_16 a)

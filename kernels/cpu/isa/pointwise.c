@@ -129,9 +129,7 @@ static void widen_part(void *arg, int part)
     int64_t i = (int64_t)part * PART;
     float *restrict y = j->floats;
     const uint16_t *restrict x = j->halves;
-    for (; i + VW <= to; i += VW)
-        vstore(y + i, vload_half(x + i));
-    if (i < to)
+    for (; i < to; i += VW)
         vstore_upto(y + i, vload_half_upto(x + i, to - i), to - i);
 }
 
@@ -142,9 +140,7 @@ static void round_part(void *arg, int part)
     int64_t i = (int64_t)part * PART;
     uint16_t *restrict y = j->halves;
     const float *restrict x = j->floats;
-    for (; i + VW <= to; i += VW)
-        vstore_half_upto(y + i, vload(x + i), VW);
-    if (i < to)
+    for (; i < to; i += VW)
         vstore_half_upto(y + i, vload_upto(x + i, to - i), to - i);
 }
 
