@@ -110,8 +110,7 @@ sw_status swi_exec_look(sw_exec *exec, const sw_run_args *args, int threads, sw_
 sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
                         const char *call)
 {
-    if (from == NULL)
-        SW_FAIL(SW_INVALID, "%s: the run arguments must not be NULL", call);
+    SW_TRY(swi_given(from != NULL, "the run arguments", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, to, from, call));
     if (to->fn == NULL)
         SW_FAIL(SW_INVALID, "the step function must not be NULL");
@@ -621,9 +620,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 {
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out, "sw_plan"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
@@ -639,8 +636,7 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
     if (exec->busy != 0)
         SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
                 swi_owner_text(&exec->busy));
-    if (name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_output_get: name and out must not be NULL");
+    SW_TRY(swi_given(name != NULL && out != NULL, "name and out", "sw_output_get"));
     const swi_trace *t = last_trace(exec);
     if (t == NULL)
         SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet, or the last run failed");

@@ -145,8 +145,7 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
 {
     sw_members_opts opts;
     sw_members *m;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, __func__));
     const int threads = swi_target_of(exec)->threads;
@@ -190,9 +189,7 @@ void sw_members_destroy(sw_members *m)
 sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
 {
     SW_TRY(sw_handle_look(m, SW_HANDLE_MEMBERS, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out, __func__));
     const sw_members_memory used = {.size = out->size,
                                     .lanes = m->lanes->n,
                                     .lane_bytes = swi_lanes_bytes(m->member_pool),
@@ -528,9 +525,7 @@ static sw_status members_find(sw_members *m, const sw_members_args *given, const
 sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out, __func__));
     SW_TRY(members_find(m, given, __func__));
     sw_plan_info info = members_larger(m, NULL)->program->info;
     info.model_bytes = m->stride;
@@ -607,8 +602,7 @@ SW_FRAME_CALLER static inline sw_status open_group(sw_members *m, const char *ca
 static sw_status read_visitor(sw_plan_visitor *out, const sw_plan_visitor *given,
                               const char *call)
 {
-    if (given == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", call);
+    SW_TRY(swi_given(given != NULL, "visitor", call));
     return swi_struct_read(SWI_STRUCT_sw_plan_visitor, out, given, call);
 }
 
@@ -654,8 +648,7 @@ sw_status sw_members_shares(sw_members *m, const sw_members_args *args,
                             sw_share_visitor *visitor, void *to)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", __func__);
+    SW_TRY(swi_given(visitor != NULL, "visitor", __func__));
     SW_TRY(open_group(m, __func__));
     const sw_status status = show_shares(m, args, visitor, to, __func__);
     swi_leave(m->exec, &no_models);
@@ -749,7 +742,7 @@ sw_status sw_members_profile(sw_members *m, const sw_members_args *args, size_t 
         SW_FAIL(SW_INVALID, "%s: args must be given, for at most %d runs (got %zu)", __func__,
                 MOST_RUNS, n);
     if (n > 0)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args->size, __func__));
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args, __func__));
     for (size_t i = 1; i < n; i++)
         if (args_at(args, i)->size != args->size)
             SW_FAIL(SW_INVALID, "%s: all sizes must be that of the first, %zu (got %zu)",

@@ -238,7 +238,7 @@ static sw_status check(const sw_pack_shape *shapes, size_t n, int threads,
         if (shapes[i].members == 0 || shapes[i].member_bytes == 0)
             SW_FAIL(SW_INVALID, "%s: shape %zu must have members, of at least one byte", call,
                     i);
-    return swi_struct_check(SWI_STRUCT_sw_packing, out->size, call);
+    return swi_struct_check(SWI_STRUCT_sw_packing, out, call);
 }
 
 sw_status sw_pack(const sw_pack_shape *shapes, size_t n, size_t budget, int threads,

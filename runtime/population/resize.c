@@ -520,13 +520,6 @@ static void resize_end(swi_resize *r)
 
 /* ---- resize ------------------------------------------------------------------------------ */
 
-static sw_status check_info(const sw_resize_info *out, const char *call)
-{
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    return swi_struct_check(SWI_STRUCT_sw_resize_info, out->size, call);
-}
-
 /* As much as the caller's struct has. */
 static void give_info(const swi_resize *r, sw_resize_info *out)
 {
@@ -656,7 +649,7 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
     sw_resize_opts opts;
     swi_resize r = {0};
     uint32_t which;
-    SW_TRY(check_info(out, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_resize_info, out, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
@@ -692,8 +685,7 @@ static sw_status trace_shapes(swi_resize *r, sw_members *to, sw_members *from,
                               const sw_members_args *given, const char *call, const void *frame)
 {
     sw_members_args args;
-    if (given == NULL)
-        SW_FAIL(SW_INVALID, "%s: the arguments must not be NULL", call);
+    SW_TRY(swi_given(given != NULL, "the arguments", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &args, given, call));
     SW_TRY(trace_shape(&r->net[SWI_FROM], from, &args, call, frame));
     return trace_shape(&r->net[SWI_TO], to, &args, call, frame);
@@ -758,7 +750,7 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     swi_resize r = {0};
     SW_TRY(sw_handle_check(to, SW_HANDLE_MEMBERS, __func__));
     SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, __func__));
-    SW_TRY(check_info(out, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_resize_info, out, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     sw_status status = trace_shapes(&r, to, from, args, __func__, SW_FRAME);
     if (status == SW_OK)

@@ -589,8 +589,7 @@ sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
                                const sw_checkpoint_opts *given)
 {
     sw_checkpoint_opts opts;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_checkpoint_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_checkpoint_create"));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_checkpoint_create"));
     SW_TRY(read_opts(given, &opts));
     sw_checkpoint *c;
@@ -704,9 +703,7 @@ sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
 {
     static const char call[] = "sw_checkpoint_describe";
     SW_TRY(swi_checkpoint_check(c, call));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_info, out->size, call));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_info, out, call));
     pthread_mutex_lock(&c->mutex);
     const sw_checkpoint_info info = c->info;
     pthread_mutex_unlock(&c->mutex);

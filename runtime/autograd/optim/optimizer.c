@@ -115,12 +115,10 @@ static sw_status check(const sw_schedule *s, unsigned wants)
 
 sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
 {
-    if (given == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_schedule_at: schedule and out must not be NULL");
+    SW_TRY(swi_given(given != NULL && out != NULL, "schedule and out", "sw_schedule_at"));
     sw_schedule s;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_schedule, &s, given, "sw_schedule_at"));
-    if (s.kind == NULL)
-        SW_FAIL(SW_INVALID, "sw_schedule_at: kind must not be NULL");
+    SW_TRY(swi_given(s.kind != NULL, "kind", "sw_schedule_at"));
     if (!is_rate(s.base) || !is_rate(s.floor))
         SW_FAIL(SW_INVALID,
                 "sw_schedule_at: base and floor must be finite and at least 0 (got %g and %g)",
@@ -501,8 +499,7 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                               const sw_optimizer_opts *given)
 {
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_optimizer_create"));
-    if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "sw_optimizer_create: out and opts must not be NULL");
+    SW_TRY(swi_given(out != NULL && given != NULL, "out and opts", "sw_optimizer_create"));
     sw_optimizer_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_optimizer_opts, &opts, given, "sw_optimizer_create"));
     const swi_optimizer_kind *kind = NULL;

@@ -400,7 +400,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
     SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_step"));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_es_step"));
     if (out != NULL)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_info, out->size, "sw_es_step"));
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_info, out, "sw_es_step"));
     const float sigma = sw_knob_get((sw_knob){es->mode.model, es->mode.sigma});
     if (!(sigma > 0.0f))
         SW_FAIL(SW_INVALID, "sw_es_step: sigma must be above 0 (got %g)", (double)sigma);

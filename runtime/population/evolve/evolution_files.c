@@ -727,8 +727,7 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
     static const char call[] = "sw_evolution_resume";
     char path[SWI_EVOLUTION_PATH];
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
-    if (found == NULL)
-        SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
+    SW_TRY(swi_given(found != NULL, "found", call));
     if (e->opts.dir == NULL || e->begun || e->n > 0)
         SW_FAIL(SW_INVALID, "%s: %s", call,
                 e->opts.dir == NULL

@@ -97,8 +97,7 @@ sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
 {
     sw_genome *g;
     SW_TRY(sw_handle_check(from, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_take(&g, SW_HANDLE_GENOME, sizeof(sw_genome)));
     const sw_handle handle = g->handle;
     *g = *from;
@@ -116,8 +115,7 @@ sw_status sw_genome_child(sw_genome **out, const sw_genome *parent)
 {
     sw_genome *child;
     SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_genome_copy(&child, parent));
     const sw_status status = swi_genome_begin_lineage(child);
     if (status != SW_OK)
@@ -554,9 +552,7 @@ uint64_t swi_genome_hash(const sw_genome *g)
 sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 {
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out, __func__));
     const swi_vertex *input = &g->vertices[0], *last = &g->vertices[g->n - 1];
     sw_genome_info info = SW_OPTS(
         sw_genome_info, .name = g->name, .n_vertices = g->n, .channels = input->channels,
@@ -573,9 +569,7 @@ sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
 {
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out, __func__));
     if (i >= g->n)
         SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", __func__, g->n, i);
     const swi_vertex *v = &g->vertices[i];

@@ -787,8 +787,7 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     sw_mutate_opts opts;
     sw_genome *child;
     SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, &opts, given, __func__));
     if (opts.mutations == NULL && opts.n_mutations > 0)
         SW_FAIL(SW_INVALID, "%s: mutations must not be NULL where there are %zu", __func__,
