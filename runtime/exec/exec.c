@@ -558,10 +558,8 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
 {
     const uint32_t n = (uint32_t)args->n_models;
     SW_ASSERT(frame < exec->n_frames && exec->frames[frame] != NULL);
-    void *p = exec->keys, *block;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
-                           sizeof *exec->keys));
-    exec->keys = p;
+    void *block;
+    SW_TRY(sw_heap_reserve(&exec->keys, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, block_of(bytes, n)));
     swi_alive **lives = block;
     for (uint32_t i = 0; i < n; i++) {
@@ -614,10 +612,8 @@ static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out
         }
     }
     if (empty == SWI_NONE) {
-        void *p = exec->frames;
-        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
-                               sizeof(void *)));
-        exec->frames = p;
+        SW_TRY(sw_heap_reserve(&exec->frames, SW_HEAP_PROGRAMS, &exec->cap_frames,
+                               exec->n_frames + 1));
         empty = exec->n_frames++;
         exec->frames[empty] = NULL;
     }

@@ -29,7 +29,7 @@ static void readback_free(swi_readback *l)
 
 static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 {
-    SW_TRY(sw_heap_reserve(&l->copies, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
+    SW_TRY(sw_heap_reserve(&l->copies, SW_HEAP_PROGRAMS, &l->cap, l->n + 1));
     l->copies[l->n++] = *copy;
     return SW_OK;
 }
@@ -60,8 +60,7 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
                                  .to = at + BEFORE_BYTES};
     SW_TRY(add_copy(l, &before));
     SW_TRY(add_copy(l, &behind));
-    SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
-                           sizeof *l->watched));
+    SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1));
     l->watched[l->n_watched++] =
         (swi_watched){.slot = (uint32_t)model, .optimizer = o->index, .at = (uint32_t)at};
     return SW_OK;

@@ -305,8 +305,7 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
-    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
-                           sizeof *exec->op_ns);
+    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n);
 }
 
 /* The loop with nothing counted and no clock read. */
@@ -814,8 +813,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     SW_TRY(swi_trace_reset(&ctx->trace));
     for (int m = 0; m < args->n_models; m++) {
         const uint32_t entries = args->models[m]->n_entries, n = 2 * entries;
-        SW_TRY(sw_heap_reserve(&ctx->model_values[m], SW_HEAP_PROGRAMS, &ctx->model_cap[m], n,
-                               sizeof(uint32_t)));
+        SW_TRY(sw_heap_reserve(&ctx->model_values[m], SW_HEAP_PROGRAMS, &ctx->model_cap[m], n));
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
         ctx->grad_at[m] = ctx->model_values[m] + entries;
     }

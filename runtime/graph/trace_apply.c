@@ -547,7 +547,7 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
             return SW_OK;
         }
     SW_TRY(sw_heap_reserve(&ctx->assignments, SW_HEAP_PROGRAMS, &ctx->cap_assignments,
-                           ctx->n_assignments + 1, sizeof *ctx->assignments));
+                           ctx->n_assignments + 1));
     ctx->assignments[ctx->n_assignments++] =
         (swi_assignment){m, state.index, target, value, layer};
     return SW_OK;
@@ -720,9 +720,9 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
         SWI_STICK(ctx, SW_INVALID, "metric '%s' must be an f32 scalar", name);
         return;
     }
-    swi_named *list = metric ? t->metrics : t->outputs;
-    const uint32_t n = metric ? t->n_metrics : t->n_outputs;
-    for (uint32_t i = 0; i < n; i++)
+    swi_named **at = metric ? &t->metrics : &t->outputs, *list = *at;
+    uint32_t *n = metric ? &t->n_metrics : &t->n_outputs;
+    for (uint32_t i = 0; i < *n; i++)
         if (strcmp(list[i].name, name) == 0) {
             SWI_STICK(ctx, SW_INVALID, "two %s are named '%s'", metric ? "metrics" : "outputs",
                       name);
@@ -743,25 +743,17 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
             return;
         id = copy;
     }
-    void *p = metric ? t->metrics : t->outputs;
-    uint32_t *cap = metric ? &t->cap_metrics : &t->cap_outputs;
-    if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, cap, n + 1, sizeof(swi_named))) !=
+    if (swi_stick(ctx, sw_heap_reserve(at, SW_HEAP_PROGRAMS,
+                                       metric ? &t->cap_metrics : &t->cap_outputs, *n + 1)) !=
         SW_OK)
         return;
-    list = p;
-    memset(&list[n], 0, sizeof list[n]);
-    snprintf(list[n].name, sizeof list[n].name, "%s", name);
-    list[n].value = id;
+    list = &(*at)[(*n)++];
+    memset(list, 0, sizeof *list);
+    snprintf(list->name, sizeof list->name, "%s", name);
+    list->value = id;
     swi_storage *kept = &t->storages[t->values[id].storage];
     kept->pinned = true;
     swi_set_role(ctx, t->values[id].storage, metric ? SWI_ROLE_METRIC : SWI_ROLE_OUTPUT);
-    if (metric) {
-        t->metrics = p;
-        t->n_metrics++;
-    } else {
-        t->outputs = p;
-        t->n_outputs++;
-    }
 }
 
 /* With noise a metric may have a number for each evaluation: an output; its mean is the

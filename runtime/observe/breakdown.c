@@ -15,7 +15,7 @@
 
 static sw_status add_line(swi_breakdown *x, const char *name)
 {
-    SW_TRY(sw_heap_reserve(&x->lines, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
+    SW_TRY(sw_heap_reserve(&x->lines, SW_HEAP_PROGRAMS, &x->cap, x->n + 1));
     swi_breakdown_line *line = &x->lines[x->n++];
     memset(line, 0, sizeof *line);
     snprintf(line->name, sizeof line->name, "%s", name);
@@ -204,7 +204,7 @@ static sw_status bump_breakdown(swi_breakdown *to, const swi_program *p,
 static sw_status reserve_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
-    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes);
+    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n);
 }
 
 static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)

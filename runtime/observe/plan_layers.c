@@ -39,8 +39,7 @@ static sw_status find(layer_list *list, const char *name, layer_line **out)
             return SW_OK;
         }
     }
-    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_PROGRAMS, &list->cap, list->n + 1,
-                           sizeof *list->at));
+    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_PROGRAMS, &list->cap, list->n + 1));
     list->found = list->n++;
     *out = &list->at[list->found];
     memset(*out, 0, sizeof **out);

@@ -51,7 +51,7 @@ sw_status swi_member_knob_room(sw_members *m)
         SW_FAIL(SW_NOMEM, "members: %u of them with %u knobs are too many", m->n_slots,
                 m->n_first_knobs);
     return sw_heap_reserve(&m->knob_copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
-                           (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies);
+                           (m->n_slots + 1) * m->n_first_knobs);
 }
 
 float *swi_member_knobs(const sw_members *m, uint32_t index)

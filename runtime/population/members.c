@@ -34,8 +34,7 @@ static sw_status pick_slot(sw_members *m, uint32_t *out)
         return SW_OK;
     }
     SW_TRY(swi_member_knob_room(m));
-    SW_TRY(sw_heap_reserve(&m->slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
-                           sizeof *m->slots));
+    SW_TRY(sw_heap_reserve(&m->slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1));
     *out = m->n_slots++;
     m->slots[*out] = (swi_slot_record){.offset = SWI_NO_RANGE};
     return SW_OK;
@@ -308,8 +307,8 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
             *out = i;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&m->programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
-                           sizeof *m->programs));
+    SW_TRY(
+        sw_heap_reserve(&m->programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1));
     swi_group_program p = {.planned = planned};
     const sw_status status = make_frames(m, &p);
     if (status != SW_OK) {
@@ -428,14 +427,10 @@ static sw_status room_for_results(sw_members *m)
     const size_t all = n * (n_metrics > 0 ? n_metrics : 1);
     if (n > UINT32_MAX / 64 || all > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "%zu members are too many for one run", n);
-    SW_TRY(sw_heap_reserve(&m->metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
-                           sizeof *m->metrics));
-    SW_TRY(sw_heap_reserve(&m->sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all,
-                           sizeof *m->sums));
-    SW_TRY(
-        sw_heap_reserve(&m->made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n, sizeof *m->made));
-    return sw_heap_reserve(&m->ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n,
-                           sizeof *m->ended);
+    SW_TRY(sw_heap_reserve(&m->metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all));
+    SW_TRY(sw_heap_reserve(&m->sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all));
+    SW_TRY(sw_heap_reserve(&m->made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n));
+    return sw_heap_reserve(&m->ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n);
 }
 
 static sw_status prepare(sw_members *m)

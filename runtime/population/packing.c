@@ -64,8 +64,7 @@ static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
     left = left < room / one ? left : room / one;
     for (; left > 0; count *= 2) {
         const size_t take = count < left ? count : left;
-        SW_TRY(sw_heap_reserve(&p->parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
-                               sizeof *p->parts));
+        SW_TRY(sw_heap_reserve(&p->parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1));
         p->parts[p->n_parts++] = (part){shape, take, (take * one)};
 
         left -= take;

@@ -138,8 +138,7 @@ static void tie_tensors(swi_axes *x, int side)
 
 sw_status swi_axis_fix(swi_axes *x, uint32_t axis, const char *what, const char *who)
 {
-    SW_TRY(sw_heap_reserve(&x->fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
-                           sizeof *x->fixed));
+    SW_TRY(sw_heap_reserve(&x->fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1));
     x->fixed[x->n_fixed++] = (swi_fixed){axis, what, who};
     return SW_OK;
 }
@@ -777,13 +776,11 @@ static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
     while (g < x->n_groups && x->groups[g].like != like)
         g++;
     if (g == x->n_groups) {
-        SW_TRY(sw_heap_reserve(&x->groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
-                               sizeof *x->groups));
+        SW_TRY(sw_heap_reserve(&x->groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1));
         x->groups[x->n_groups++] = (swi_group){.like = like};
     }
     swi_group *to = &x->groups[g];
-    SW_TRY(sw_heap_reserve(&to->unit[side], SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
-                           sizeof *to->unit[side]));
+    SW_TRY(sw_heap_reserve(&to->unit[side], SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1));
     to->unit[side][to->n[side]++] = unit;
     return SW_OK;
 }
@@ -842,8 +839,7 @@ static sw_status axes_group(swi_axes *x)
             i++;
         if (i == x->n_sized) {
             const swi_net_value *v = &x->net[SWI_FROM]->values[a / SW_MAX_RANK];
-            SW_TRY(sw_heap_reserve(&x->sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
-                                   sizeof *x->sized));
+            SW_TRY(sw_heap_reserve(&x->sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1));
             x->sized[x->n_sized++] =
                 (swi_sized){.entry = v->entry, .axis = a, .dim = (int)(a % SW_MAX_RANK)};
         }

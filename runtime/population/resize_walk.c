@@ -325,8 +325,8 @@ static void set_source(const reader *r, uint32_t value, swi_net_value *to)
 static sw_status new_value(reader *r, uint32_t value, bool is_result)
 {
     swi_net *net = r->net;
-    SW_TRY(sw_heap_reserve(&net->values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1,
-                           sizeof *net->values));
+    SW_TRY(
+        sw_heap_reserve(&net->values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1));
     swi_net_value *to = &net->values[net->n_values];
     swi_set_shape(&to->shape, &r->trace->values[value].type.shape);
     set_source(r, value, to);
@@ -347,17 +347,16 @@ static sw_status add_node(reader *r, const swi_node *node)
     const uint32_t n = node->n_in + node->n_out;
     const uint32_t *operand = r->trace->operands + node->first;
     SW_TRY(sw_heap_reserve(&net->operands, SW_HEAP_PROGRAMS, &net->cap_operands,
-                           net->n_operands + n, sizeof *net->operands));
+                           net->n_operands + n));
     for (uint32_t k = 0; k < n; k++) {
         if (r->number[operand[k]] == SWI_NONE)
             SW_TRY(new_value(r, operand[k], k >= node->n_in));
         net->operands[net->n_operands++] = r->number[operand[k]];
     }
 
-    SW_TRY(sw_heap_reserve(&net->nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1,
-                           sizeof *net->nodes));
+    SW_TRY(sw_heap_reserve(&net->nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1));
     SW_TRY(sw_heap_reserve(&net->attrs, SW_HEAP_PROGRAMS, &net->cap_attrs,
-                           net->n_attrs + bytes + 16, 1));
+                           net->n_attrs + bytes + 16));
     if (bytes > 0)
         memcpy(net->attrs + net->n_attrs, given, bytes);
     net->n_attrs += (bytes + 15) & ~15u;
@@ -403,7 +402,7 @@ static sw_status read_outputs(reader *r)
 {
     swi_net *net = r->net;
     SW_TRY(sw_heap_reserve(&net->outputs, SW_HEAP_PROGRAMS, &net->cap_outputs,
-                           r->trace->n_outputs + 1, sizeof *net->outputs));
+                           r->trace->n_outputs + 1));
     for (uint32_t i = 0; i < r->trace->n_outputs; i++) {
         const uint32_t number = r->number[r->trace->outputs[i].value];
         if (number != SWI_NONE)

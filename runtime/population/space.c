@@ -214,7 +214,7 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     if (s->n == SWI_HYPERS)
         SW_FAIL(SW_INVALID, "'%s': a space has at most %d hyper-parameters", h.name,
                 SWI_HYPERS);
-    SW_TRY(sw_heap_reserve(&s->hypers, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->hypers));
+    SW_TRY(sw_heap_reserve(&s->hypers, SW_HEAP_RECORDS, &s->cap, s->n + 1));
     SW_TRY(copy_record(&s->hypers[s->n], &h));
     s->n++;
     return SW_OK;

@@ -329,9 +329,8 @@ static sw_status get(sw_checkpoint *c, swi_tensors *file, const swi_tensors_entr
                      void **out)
 {
     const size_t bytes = (size_t)(entry->end - entry->begin);
-    SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1, sizeof *c->got));
-    SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1,
-                           sizeof *c->got_bytes));
+    SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1));
+    SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1));
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     const sw_status status = swi_tensors_read(file, entry, block, bytes);

@@ -536,7 +536,7 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
     shared with = {.scale = take_clip_scale(ctx, o), .corrections = {SWI_NONE}};
     SW_TRY(sw_heap_reserve(&ctx->finite_checks, SW_HEAP_PROGRAMS, &ctx->cap_finite_checks,
-                           o->model->n_entries, sizeof *ctx->finite_checks));
+                           o->model->n_entries));
 
     SW_TRY(append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
     for (uint32_t g = 0; g < swi_ticks(o); g++)

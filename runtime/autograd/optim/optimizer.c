@@ -423,7 +423,7 @@ bool swi_optimizer_has_state8(const sw_optimizer_opts *opts)
 static sw_status take_slot(sw_model *model, sw_optimizer **out)
 {
     SW_TRY(sw_heap_reserve(&model->optimizers, SW_HEAP_RECORDS, &model->cap_optimizers,
-                           model->n_optimizers + 1, sizeof *model->optimizers));
+                           model->n_optimizers + 1));
     sw_optimizer *o;
     SW_TRY(sw_handle_take(&o, SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer)));
     o->model = model;

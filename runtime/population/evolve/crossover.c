@@ -365,7 +365,7 @@ static sw_status add(swi_segments *s, const walk *w, const sw_genome *g, uint32_
     const double depth = w->depth[g->n - 1];
     if (!entry_is_free(w, g, entry, exit))
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->list));
+    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1));
     s->list[s->n++] =
         (swi_segment)SW_INIT(.entry = entry, .exit = exit, .n = n,
                              .from = w->depth[entry] / depth, .to = w->depth[exit] / depth);
@@ -570,11 +570,10 @@ sw_status swi_utilities_of(swi_utilities *u, const sw_genome *g,
     size_t values = 0;
     for (uint32_t i = 0; i < g->n; i++)
         values += swi_vertex_has_parameters(&g->vertices[i]) ? g->vertices[i].channels : 0;
-    SW_TRY(sw_heap_reserve(&u->list, SW_HEAP_RECORDS, &u->cap, g->n, sizeof *u->list));
+    SW_TRY(sw_heap_reserve(&u->list, SW_HEAP_RECORDS, &u->cap, g->n));
     if (values > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "utilities of %zu neurons are too many", values);
-    SW_TRY(sw_heap_reserve(&u->values, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values,
-                           sizeof *u->values));
+    SW_TRY(sw_heap_reserve(&u->values, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values));
 
     for (uint32_t i = 0; i < g->n; i++) {
         const swi_vertex *v = &g->vertices[i];

@@ -427,7 +427,7 @@ static sw_status keep_state(sw_evolution *e, uint32_t i)
 static sw_status add_one(sw_evolution *e, const swi_job *job, swi_one **out)
 {
     swi_one *one;
-    SW_TRY(sw_heap_reserve(&e->ones, SW_HEAP_RECORDS, &e->cap, e->n + 1, sizeof *e->ones));
+    SW_TRY(sw_heap_reserve(&e->ones, SW_HEAP_RECORDS, &e->cap, e->n + 1));
     SW_TRY(sw_heap_alloc(&one, SW_HEAP_RECORDS, sizeof *one));
     swi_one_begin(one);
     one->id = (uint64_t)job->id + 1;

@@ -530,7 +530,7 @@ static sw_status read_op(sw_json_in *in, void *context)
     sw_json_text text = {.to = r->text, .cap = r->room};
     SW_TRY(sw_json_get_string(in, &text));
     SW_TRY(sw_heap_reserve(&one->ops, SW_HEAP_RECORDS, &one->ops_cap,
-                           one->ops_bytes + (uint32_t)text.length + 1, 1));
+                           one->ops_bytes + (uint32_t)text.length + 1));
     memcpy(one->ops + one->ops_bytes, r->text, text.length);
     one->ops_bytes += (uint32_t)text.length + 1;
     one->ops[one->ops_bytes - 1] = '\n';

@@ -86,8 +86,7 @@ static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
 {
     to->vertices = NULL;
     to->n = to->cap = 0;
-    SW_TRY(sw_heap_reserve(&to->vertices, SW_HEAP_RECORDS, &to->cap, from->n,
-                           sizeof *to->vertices));
+    SW_TRY(sw_heap_reserve(&to->vertices, SW_HEAP_RECORDS, &to->cap, from->n));
     for (; to->n < from->n; to->n++)
         SW_TRY(copy_vertex(&to->vertices[to->n], &from->vertices[to->n]));
     return SW_OK;
@@ -143,8 +142,7 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
     if (g->n == SWI_MAX_VERTICES)
         SW_FAIL(SW_INVALID, "a genome must have at most %d vertices", SWI_MAX_VERTICES);
     SW_TRY(copy_vertex(&own, vertex));
-    const sw_status status =
-        sw_heap_reserve(&g->vertices, SW_HEAP_RECORDS, &g->cap, g->n + 1, sizeof *g->vertices);
+    const sw_status status = sw_heap_reserve(&g->vertices, SW_HEAP_RECORDS, &g->cap, g->n + 1);
     if (status != SW_OK) {
         free_lineage(&own);
         return status;
