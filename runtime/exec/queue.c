@@ -380,14 +380,11 @@ sw_status swi_queue_fault(const swi_queue *q, sw_status status)
     SW_ASSERT(q->device != NULL && q->api == q->device->api);
     if (status != SW_DEVICE)
         return status;
-    if (!q->sync_ops && swi_device_fault(q->device) == SW_OK) {
-        char text[400];
-        snprintf(text, sizeof text, "%s", sw_last_error());
+    if (!q->sync_ops && swi_device_fault(q->device) == SW_OK)
         status = sw_error_set(status, __FILE__, __LINE__,
                               "%s (an op launched before it may be the cause: sync_ops, "
                               "--sync-ops, names it)",
-                              text);
-    }
+                              sw_last_error());
     return swi_device_faulted(q->device, status);
 }
 

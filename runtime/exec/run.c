@@ -460,10 +460,8 @@ static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
         return status;
     for (int i = 0; i < args->n_models; i++)
         args->models[i]->damaged = true;
-    char text[380];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "%s (after an update: the models of this run must be restored)", text);
+    SW_FAIL(status, "%s (after an update: the models of this run must be restored)",
+            sw_last_error());
 }
 
 /* Reports a refusal and returns `status`; nothing for any other status. */

@@ -132,11 +132,8 @@ sw_status swi_stick(sw_ctx *ctx, sw_status status)
     if (status == SW_OK || ctx->status != SW_OK)
         return ctx->status != SW_OK ? ctx->status : status;
     ctx->status = status;
-    if (ctx->scope[0] != '\0') {
-        char text[400];
-        snprintf(text, sizeof text, "%s", sw_last_error());
-        return sw_error_set(status, __FILE__, __LINE__, "in %s: %s", ctx->scope, text);
-    }
+    if (ctx->scope[0] != '\0')
+        SW_FAIL(status, "in %s: %s", ctx->scope, sw_last_error());
     return status;
 }
 

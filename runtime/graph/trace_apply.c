@@ -361,8 +361,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
     if (inferred != SW_OK) {
         inferred = sw_call_status(inferred, said, "its infer");
-        char text[300];
-        snprintf(text, sizeof text, "%s", sw_last_error());
+        const char *text = sw_last_error();
         const bool named = strncmp(text, desc->name, strlen(desc->name)) == 0;
         return swi_stick(ctx, sw_error_set(inferred, __FILE__, __LINE__, "%s%s%s",
                                            named ? "" : desc->name, named ? "" : ": ", text));

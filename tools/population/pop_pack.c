@@ -640,8 +640,7 @@ static int look_into(pop *p, need *needs, int64_t n)
         return p->memory.refused_knob;
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step");
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     return p->memory.n_refused == p->memory.n_configs ? refuse(p, needs) : CLI_GO;
 }
 

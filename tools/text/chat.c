@@ -794,9 +794,7 @@ static sw_status take_line(sw_json_in *in, void *context)
         status = r->each(r->context, c->ids.at, c->labels.at, c->ids.n);
     if (status == SW_OK || status == SW_STOPPED)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
-    SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, in->line, why);
+    SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, in->line, sw_last_error());
 }
 
 sw_status chat_read(chat *c, const char *path, size_t unpack_bytes, chat_each *each,

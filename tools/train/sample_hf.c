@@ -208,8 +208,7 @@ static int write_ids(sampler *s)
     for (; n < o->tokens && *why == '\0' && !ferror(stdout); n++) {
         const float *scores;
         const sw_status status = hf_sampler_next(&s->text, cli_interrupted, &scores);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
+        CLI_LIBRARY(status, false);
         if (scores == NULL || cli_interrupted())
             break;
         const int id = sample_draw(&s->draws, o, scores, n);

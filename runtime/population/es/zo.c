@@ -394,13 +394,10 @@ static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const 
 /* No one knows what is left of the perturbation. */
 static sw_status damaged(sw_zo *zo, sw_status status)
 {
-    char text[380];
     zo->model->damaged = true;
     zo->cut = zo->steps > 0;
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "%s (within a zeroth-order step: model %s must be restored)", text,
-                        zo->model->name);
+    SW_FAIL(status, "%s (within a zeroth-order step: model %s must be restored)",
+            sw_last_error(), zo->model->name);
 }
 
 sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const char *loss,
@@ -508,9 +505,8 @@ static sw_status check_head(const swi_zo_record *r, const unsigned char *head, c
         SW_FAIL(SW_FORMAT, "%s: its head has options that no record has", path);
     if (zo_check(&r->rule, "an option") == SW_OK)
         return SW_OK;
-    char text[300];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    SW_FAIL(SW_FORMAT, "%s: its head has options that no record has: %s", path, text);
+    SW_FAIL(SW_FORMAT, "%s: its head has options that no record has: %s", path,
+            sw_last_error());
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */

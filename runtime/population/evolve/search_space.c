@@ -430,9 +430,7 @@ static sw_status space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at)
     if (status != SW_INVALID || !leaf ||
         strncmp(sw_last_error(), d->space->path, path < 100 ? path : 100) == 0)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
-    SW_FAIL(SW_INVALID, "%s: line %u: %s", d->space->path, n->line, why);
+    SW_FAIL(SW_INVALID, "%s: line %u: %s", d->space->path, n->line, sw_last_error());
 }
 
 /* Genomes out of search spaces: body, head and what is missing, then how they are trained.
@@ -512,10 +510,8 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
         status = attempt(s, &task, seed, number, out);
     if (status != SW_INVALID)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
     SW_FAIL(SW_INVALID, "%s: none of %d draws was a genome of the task; the last: %s", __func__,
-            ATTEMPTS, why);
+            ATTEMPTS, sw_last_error());
 }
 
 /* New vertices out of a space, between a vertex and those that read it. They are drawn into a
