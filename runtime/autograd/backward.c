@@ -187,8 +187,7 @@ static sw_status contribute(session *s, uint32_t v, uint32_t g)
     sw_ctx *ctx = s->ctx;
     const swi_value *value = value_of(ctx, v);
     sw_value handle = swi_layout(ctx, swi_handle(ctx, g), value->type.layout);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     g = handle.id - 1;
     uint32_t *slot = grad_of(ctx, v);
     if (*slot == SWI_NONE) {
@@ -283,8 +282,7 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
             swi_set_fill(&zero, &ctx->trace.values[id].type, 0.0f);
             SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &zero, NULL, 0, NULL, &id));
         }
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         operands[(*n)++] = id;
     }
     return SW_OK;

@@ -467,8 +467,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     SW_ASSERT(args->n_in == 0 || args->in != NULL);
     SW_ASSERT(args->n_out == 0 || (args->out_types != NULL && outs != NULL));
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_operands <= t->cap_operands);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     if (args->n_in + args->n_out > SWI_MAX_OPERANDS)
         return swi_stick(ctx,
                          sw_error_set(SW_INVALID, __FILE__, __LINE__,

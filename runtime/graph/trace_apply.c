@@ -131,8 +131,7 @@ sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, 
         const sw_layout layout = is_image(desc, i, &types[i]) ? want : SW_PLAIN;
         if (types[i].layout != layout)
             in[i] = swi_layout(ctx, swi_handle(ctx, in[i]), layout).id - 1;
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
     }
     return SW_OK;
 }
@@ -220,8 +219,7 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     sw_status status = desc->view(&buffer, attrs, type, stride, &offset);
     if (status == SW_UNSUPPORTED && !t->values[in].contiguous) {
         in = swi_contiguous(ctx, in);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         fill_buffer(t, in, &buffer);
         status = desc->view(&buffer, attrs, type, stride, &offset);
     }
@@ -350,8 +348,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                                    i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)
             in[i] = swi_contiguous(ctx, in[i]);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         in_types[i] = ctx->trace.values[in[i]].type;
         if ((halves || word == SWI_HALVES_READS) && in_types[i].dtype == SW_BF16)
             in_types[i].dtype = SW_F32;

@@ -260,8 +260,7 @@ static uint32_t flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
 {
     const uint32_t flags = swi_model_value(ctx, o->model, o->flags);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     swi_fill_attrs attrs;
     swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
     return swi_append_update(ctx, first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
@@ -311,8 +310,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
             continue;
         const uint32_t flag = flag_of(ctx, o, e);
         const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         const uint32_t in[] = {kept, g.value, flag}, into[] = {kept, flag};
         SW_TRY(
             swi_append_update(ctx, SWI_RELEASED, SW_OP_accumulate_into, in, 3, NULL, into, 2));
@@ -373,13 +371,11 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
     uint32_t sum = SWI_NONE;
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t g = gradient_for(ctx, o, e);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (g == SWI_NONE)
             continue;
         const uint32_t in[] = {g, flag_of(ctx, o, e)};
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         const swi_append_args args =
             SW_INIT(.op = SW_OP_sumsq, .grad = -1, .in = in, .n_in = o->keep ? 2 : 1,
                     .out_types = &f64, .into = sum != SWI_NONE ? &sum : NULL, .n_out = 1,
@@ -390,8 +386,7 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
         SW_FAIL(SW_INVALID,
                 "sw_clip_norm: there is no gradient to clip: call sw_backward first");
     const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, clip_scale_of(ctx, o));
 }
 
@@ -444,8 +439,7 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
         in[n++] = rate_of(ctx, o, g);
     if (finite_check != SWI_NONE)
         in[n++] = finite_check;
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
@@ -497,8 +491,7 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
                                                      : with->finite_checks.all};
     int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
                             &attrs.has_finite_check};
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     for (int k = 0; k < 4; k++) {
         *has[k] = more[k] != SWI_NONE;
         if (*has[k])
@@ -543,8 +536,7 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         SW_TRY(tick(ctx, o, g, &with.finite_checks, &with.corrections[g]));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t grad = gradient_for(ctx, o, e);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (grad == SWI_NONE)
             continue; /* frozen, or the loss does not depend on it: it stays as it is */
 
@@ -704,8 +696,7 @@ static sw_status append_counting(sw_ctx *ctx, const sw_optimizer *o, uint32_t op
 {
     const uint32_t counts = swi_model_value(ctx, o->model, o->counts);
     const uint32_t flags = with_flags ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE;
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     const uint32_t in[] = {counts, finite_check, flags};
     const swi_count_attrs attrs = {with_flags};
     return swi_append_update(ctx, last_release(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
@@ -742,8 +733,7 @@ static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t g = gradient_for(ctx, o, e);
         const uint32_t flag = g != SWI_NONE ? flag_of(ctx, o, e) : SWI_NONE;
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (g == SWI_NONE)
             continue;
         SW_TRY(swi_append_finite(ctx, g, (double)e, out->losses, flag,
