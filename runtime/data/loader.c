@@ -511,11 +511,7 @@ static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
     SW_TRY(sw_store_host_create(&store, reserve));
     const sw_arena_opts opts = {
         .label = "loader", .store = store, .budget = loader_opts->budget, .use = SW_ARENA_DATA};
-    const sw_status status = sw_arena_create(&l->arena, &opts);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
+    SW_TRY(sw_arena_create(&l->arena, &opts));
     return sw_arena_grow(l->arena, l->bytes, false); /* a refusal names the whole of it */
 }
 

@@ -251,11 +251,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     const sw_arena_opts arena =
         SW_INIT(.label = "step", .use = SW_ARENA_STEP, .store = store, .budget = o->budget,
                 .observer = sw_watch_observer(&e->watch));
-    const sw_status status = sw_arena_create(&e->arena, &arena);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
+    SW_TRY(sw_arena_create(&e->arena, &arena));
     SWI_ASK(attach, e, o);
     SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads, 1);

@@ -422,10 +422,7 @@ static sw_status make(swi_queue *q, const swi_queue_opts *o)
     SW_TRY(sw_store_device_create(&store, q->device->info.total_bytes, &q->device->memory));
     const sw_arena_opts opts = {
         .label = "inputs", .use = SW_ARENA_DATA, .store = store, .budget = budget};
-    const sw_status status = sw_arena_create(&q->data, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
+    return sw_arena_create(&q->data, &opts);
 }
 
 sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_opts *opts)

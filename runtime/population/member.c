@@ -458,10 +458,7 @@ sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char 
     SW_TRY(swi_device_store(target->device, &store, 0));
     const sw_arena_opts opts = {
         .label = label, .use = use, .store = store, .budget = target->budget};
-    const sw_status status = sw_arena_create(out, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
+    return sw_arena_create(out, &opts);
 }
 
 static void end(swi_member_pool *c)
