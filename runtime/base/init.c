@@ -266,21 +266,6 @@ static const struct {
 #include "runtime/base/structs.def"
 };
 
-const char *swi_struct_name(swi_struct which)
-{
-    return structs[which].name;
-}
-
-size_t swi_struct_bytes(swi_struct which)
-{
-    return structs[which].bytes;
-}
-
-size_t swi_struct_least(swi_struct which)
-{
-    return structs[which].least;
-}
-
 sw_status swi_given(bool given, const char *names, const char *call)
 {
     if (!given)

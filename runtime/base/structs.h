@@ -28,8 +28,3 @@ SW_MUST_USE sw_status swi_struct_read(swi_struct which, void *to, const void *gi
 /* Results: as many bytes of `from` as the caller has room for. The caller's size was checked
  * before, and stays. */
 void swi_struct_write(swi_struct which, void *out, const void *from);
-
-/* For tests: name, size, size in 0.1. */
-const char *swi_struct_name(swi_struct which);
-size_t swi_struct_bytes(swi_struct which);
-size_t swi_struct_least(swi_struct which);

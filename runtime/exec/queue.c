@@ -517,11 +517,6 @@ size_t swi_queue_data_height(const swi_queue *q)
     return sw_arena_height(q->data);
 }
 
-size_t swi_queue_host_bytes(const swi_queue *q)
-{
-    return q->pinned_bytes;
-}
-
 /* The size of each kind of place that a run needs. */
 typedef struct {
     size_t slot, knobs, block;

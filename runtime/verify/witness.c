@@ -143,16 +143,6 @@ sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *
     return SW_OK;
 }
 
-sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
-                              const sw_run_args *args, uint32_t which, sw_witness_info *out)
-{
-    swi_frame *frame;
-    SW_TRY(swi_frame_create(&frame, program));
-    const sw_status status = swi_witness_frame(exec, frame, args, which, out);
-    swi_frame_free(frame);
-    return status;
-}
-
 static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
                          sw_witness_info *out)
 {
