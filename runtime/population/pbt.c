@@ -698,12 +698,6 @@ static bool step_synch(sw_pbt *p)
     return true;
 }
 
-/* The next thing that happens, if it can: a report is taken, a turn begins. */
-static bool pbt_step(sw_pbt *p)
-{
-    return p->opts.synch ? step_synch(p) : step_asynchronous(p);
-}
-
 /* Whether sw_pbt_next_event may have something to say. */
 static bool pbt_is_due(const sw_pbt *p)
 {
@@ -912,7 +906,7 @@ sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
             take_waiting(p, &e);
         else if (p->s.target >= 0)
             SW_TRY(do_exploit(p, &e));
-        else if (!pbt_step(p))
+        else if (!(p->opts.synch ? step_synch(p) : step_asynchronous(p)))
             break;
     }
     p->s.deciding = e.what != SW_PBT_NONE;

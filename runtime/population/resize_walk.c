@@ -791,21 +791,27 @@ static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what)
             swi_axis_fix(w->axes, swi_walk_axis_of(w, k, d), what, swi_op(w->node->op)->name);
 }
 
+/* Position from_a + i of the one and position from_b + i / inner % part of the other are one.
+ */
+static void walk_join(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
+                      int64_t from_b, int64_t n, int64_t inner, int64_t part)
+{
+    const uint32_t axis_a = swi_walk_axis_of(w, a, da), axis_b = swi_walk_axis_of(w, b, db);
+    const uint32_t *at = w->axes->at[w->side];
+    swi_walk_see(w, a, da);
+    swi_walk_see(w, b, db);
+    if (!w->positions)
+        swi_axis_join(w->axes, axis_a, axis_b);
+    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && part > 0 && i < n; i++)
+        swi_position_join(w->axes, w->side, at[axis_a] + (uint32_t)(from_a + i),
+                          at[axis_b] + (uint32_t)(from_b + i / inner % part));
+}
+
 /* Position i of the one and position i of the other, from these on, are one. */
 static void walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
                       int64_t from_b, int64_t n)
 {
-    swi_walk_see(w, a, da);
-    swi_walk_see(w, b, db);
-    if (!w->positions) {
-        swi_axis_join(w->axes, swi_walk_axis_of(w, a, da), swi_walk_axis_of(w, b, db));
-        return;
-    }
-    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && i < n; i++)
-        swi_position_join(
-            w->axes, w->side,
-            w->axes->at[w->side][swi_walk_axis_of(w, a, da)] + (uint32_t)(from_a + i),
-            w->axes->at[w->side][swi_walk_axis_of(w, b, db)] + (uint32_t)(from_b + i));
+    walk_join(w, a, da, from_a, b, db, from_b, n, 1, n);
 }
 
 static void walk_tie(swi_walk *w, uint32_t a, int da, uint32_t b, int db)
@@ -827,19 +833,8 @@ static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n)
  * the run's axis (run, d). */
 static void walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner)
 {
-    const int64_t n = swi_walk_shape_of(w, whole)->dim[dw],
-                  part = swi_walk_shape_of(w, run)->dim[d];
-    swi_walk_see(w, whole, dw);
-    swi_walk_see(w, run, d);
-    if (!w->positions) {
-        swi_axis_join(w->axes, swi_walk_axis_of(w, whole, dw), swi_walk_axis_of(w, run, d));
-        return;
-    }
-    for (int64_t p = 0; swi_walk_is_resized(w, whole, dw) && part > 0 && p < n; p++)
-        swi_position_join(w->axes, w->side,
-                          w->axes->at[w->side][swi_walk_axis_of(w, whole, dw)] + (uint32_t)p,
-                          w->axes->at[w->side][swi_walk_axis_of(w, run, d)] +
-                              (uint32_t)(p / inner % part));
+    walk_join(w, whole, dw, 0, run, d, 0, swi_walk_shape_of(w, whole)->dim[dw], inner,
+              swi_walk_shape_of(w, run)->dim[d]);
 }
 
 /* ---- the others -------------------------------------------------------------------------- */

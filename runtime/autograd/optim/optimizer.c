@@ -255,21 +255,27 @@ const char *sw_optimizer_kind(size_t i)
     return i < N_KINDS ? kinds[i]->name : NULL;
 }
 
+const swi_optimizer_kind *swi_find_optimizer(const char *name)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
 static sw_status find_kind(const char *name, const swi_optimizer_kind **out)
 {
     char known[160] = "";
     size_t used = 0;
-    for (size_t i = 0; i < N_KINDS; i++) {
-        if (name != NULL && strcmp(kinds[i]->name, name) == 0) {
-            *out = kinds[i];
-            return SW_OK;
-        }
+    *out = name != NULL ? swi_find_optimizer(name) : NULL;
+    if (*out != NULL)
+        return SW_OK;
+    for (size_t i = 0; i < N_KINDS; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
                                  i == 0             ? ""
                                  : i + 1 == N_KINDS ? " and "
                                                     : ", ",
                                  kinds[i]->name);
-    }
     SW_FAIL(SW_INVALID, "the optimizer must be one of %s (got '%s')", known,
             name != NULL ? name : "");
 }

@@ -437,7 +437,9 @@ void swi_child_end(swi_child *c)
 {
     swi_genome_free(c->before);
     swi_search_space_free(c->own_space);
-    swi_utilities_end(&c->utilities);
+    sw_heap_free(c->utilities.list, SW_HEAP_RECORDS,
+                 c->utilities.cap * sizeof *c->utilities.list);
+    sw_heap_free(c->utilities.values, SW_HEAP_RECORDS, c->utilities.values_cap * sizeof(float));
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
     sw_heap_free(c->names, SW_HEAP_RECORDS, c->names_cap * sizeof *c->names);
 }
@@ -595,13 +597,6 @@ sw_status swi_utilities_of(swi_utilities *u, const sw_genome *g,
         at += (size_t)v->channels;
     }
     return SW_OK;
-}
-
-void swi_utilities_end(swi_utilities *u)
-{
-    sw_heap_free(u->list, SW_HEAP_RECORDS, u->cap * sizeof *u->list);
-    sw_heap_free(u->values, SW_HEAP_RECORDS, u->values_cap * sizeof *u->values);
-    *u = (swi_utilities){0};
 }
 
 sw_status swi_utility_check(const sw_genome *g, const sw_neuron_utility *list, size_t n,

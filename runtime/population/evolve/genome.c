@@ -523,7 +523,7 @@ uint64_t swi_genome_hash(const sw_genome *g)
         mix(&h, v->n_in);
         if (swi_vertex_is_sized(v))
             mix(&h, (uint64_t)v->size);
-        if (swi_vertex_has_window(v))
+        if (swi_vertex_has(v, SWI_VERTEX_KERNEL))
             mix(&h, (uint64_t)(uint32_t)v->kernel << 32 | (uint32_t)v->stride);
         if (v->kind == SW_VERTEX_CONV2D)
             mix(&h, (uint64_t)(uint32_t)v->dilation << 32 | (uint32_t)v->groups);
@@ -571,7 +571,8 @@ sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
     if (i >= g->n)
         SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", __func__, g->n, i);
     const swi_vertex *v = &g->vertices[i];
-    const bool conv = v->kind == SW_VERTEX_CONV2D, window = swi_vertex_has_window(v);
+    const bool conv = v->kind == SW_VERTEX_CONV2D,
+               window = swi_vertex_has(v, SWI_VERTEX_KERNEL);
     const sw_vertex vertex = SW_OPTS(
         sw_vertex, .name = v->name, .kind = v->kind,
         .activation =
@@ -617,11 +618,6 @@ bool swi_vertex_is_sized(const swi_vertex *v)
 bool swi_vertex_has_parameters(const swi_vertex *v)
 {
     return swi_vertex_has(v, SWI_VERTEX_UPDATE);
-}
-
-bool swi_vertex_has_window(const swi_vertex *v)
-{
-    return swi_vertex_has(v, SWI_VERTEX_KERNEL);
 }
 
 bool swi_vertex_is_invariant(const swi_vertex *v)
@@ -822,23 +818,9 @@ static sw_status check_norms(const sw_genome *g, uint32_t *bad)
 
 /* ---- training ---------------------------------------------------------------------------- */
 
-static const swi_optimizer_kind *find_optimizer(const char *name)
-{
-    static const swi_optimizer_kind *const kinds[] = {
-#define SW_OPTIMIZER(kind, states, operations) &swi_##kind,
-#define SW_OPTIMIZER_LIKE(kind) &swi_##kind,
-#define SW_OPTIMIZER_WHOLE(kind) &swi_##kind,
-#include "kernels/optimizers.def"
-    };
-    for (size_t i = 0; i < SWI_COUNT(kinds); i++)
-        if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i];
-    return NULL;
-}
-
 static sw_status check_optimizer(const sw_genome *g)
 {
-    const swi_optimizer_kind *kind = find_optimizer(g->optimizer);
+    const swi_optimizer_kind *kind = swi_find_optimizer(g->optimizer);
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .lr = g->lr, .momentum = g->momentum,
                 .weight_decay = g->weight_decay);
