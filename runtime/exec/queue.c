@@ -4,7 +4,6 @@
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/queue_internal.h"
-#include <stdio.h>
 #include <string.h>
 
 /* Results of a run on a device: metrics and counts of skipped updates, gathered there in one

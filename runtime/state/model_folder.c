@@ -5,7 +5,6 @@
 #include "profiler/record/json_read.h"
 #include "runtime/base/text_file.h"
 #include "runtime/state/tensor_internal.h"
-#include "runtime/stepwell.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/text_file.h"
-#include "runtime/stepwell.h"
 #include "tools/text/tokenizer_internal.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
  * at those added tokens that are found after that, then pattern by pattern into words. In each
  * word neighbours are merged, the lowest rank first, by a heap: n log n for a word of n bytes.
  */
-#include "runtime/stepwell.h"
 #include "profiler/record/utf8.h"
 #include "tools/text/tokenizer_internal.h"
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/model/model.h"
-#include "runtime/plan/program_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

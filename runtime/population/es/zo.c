@@ -10,7 +10,6 @@
 #include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static sw_status take(void *context, const void *bytes, size_t at, size_t n)

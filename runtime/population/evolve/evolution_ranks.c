@@ -9,7 +9,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A rank says this after a turn. The results count where the candidate is over with it. */

@@ -4,7 +4,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/genome.h"
 #include <math.h>
-#include <string.h>
 
 static uint64_t whole(const swi_search *s)
 {
