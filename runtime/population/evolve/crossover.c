@@ -439,7 +439,8 @@ void swi_child_end(swi_child *c)
     swi_search_space_free(c->own_space);
     sw_heap_free(c->utilities.list, SW_HEAP_RECORDS,
                  c->utilities.cap * sizeof *c->utilities.list);
-    sw_heap_free(c->utilities.values, SW_HEAP_RECORDS, c->utilities.values_cap * sizeof(float));
+    sw_heap_free(c->utilities.values, SW_HEAP_RECORDS,
+                 c->utilities.values_cap * sizeof *c->utilities.values);
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
     sw_heap_free(c->names, SW_HEAP_RECORDS, c->names_cap * sizeof *c->names);
 }
