@@ -146,21 +146,24 @@ static sw_status keep_partial_sums(sw_ctx *ctx, const sw_optimizer *o)
     return ctx->status;
 }
 
-/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
-static uint8_t first_release(const sw_optimizer *o)
+static uint8_t release_of(const sw_optimizer *o, uint8_t wanted, uint8_t other)
 {
-    uint8_t release = SWI_STAYS;
+    uint8_t release = other;
     for (uint32_t g = 0; g < o->n_groups; g++)
-        if (o->release[g] == SWI_RELEASED || release == SWI_STAYS)
+        if (o->release[g] == wanted || release == other)
             release = o->release[g];
     return release;
 }
+/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
+#define FIRST_RELEASE(o) release_of(o, SWI_RELEASED, SWI_STAYS)
+/* When what needs all gradients of an optimizer runs: as late as one of them asks for. */
+#define LAST_RELEASE(o) release_of(o, SWI_STAYS, SWI_RELEASED)
 
 /* The check on the losses of this run becomes that of all shards of the step. */
 static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *losses)
 {
     const swi_target *t = swi_target_of(ctx->exec);
-    const uint8_t release = first_release(o);
+    const uint8_t release = FIRST_RELEASE(o);
     swi_shard_attrs a;
     set_shards(&a, t);
     if (*losses == SWI_NONE)
@@ -262,7 +265,7 @@ static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
     SW_TRY(ctx->status);
     swi_fill_attrs attrs;
     swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
-    return swi_append_update(ctx, first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+    return swi_append_update(ctx, FIRST_RELEASE(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
 }
 
 /* Has this optimizer a released update, which cannot be had together with `call`? */
@@ -427,7 +430,7 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
                       const swi_finite_checks *v, uint32_t *out)
 {
     const int32_t reads = (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->attrs.reads : 0;
-    const uint8_t release = first_release(o);
+    const uint8_t release = FIRST_RELEASE(o);
     const uint32_t finite_check = release == SWI_RELEASED ? v->losses : v->all;
     const uint32_t powers = swi_model_value(ctx, o->model, o->tick[g]);
     uint32_t in[4] = {powers}, outs[2];
@@ -662,16 +665,6 @@ sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
     return SW_OK;
 }
 
-/* When what needs all gradients of an optimizer runs: as late as one of them asks for. */
-static uint8_t last_release(const sw_optimizer *o)
-{
-    uint8_t release = SWI_RELEASED;
-    for (uint32_t g = 0; g < o->n_groups; g++)
-        if (o->release[g] == SWI_STAYS || release == SWI_RELEASED)
-            release = o->release[g];
-    return release;
-}
-
 /* The finite check on all losses that this optimizer's pending gradients come from. */
 static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
 {
@@ -685,7 +678,7 @@ static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
         if (*out == SWI_NONE)
             *out = g->finite_check;
         else
-            SW_TRY(swi_append_any(ctx, both, 2, first_release(o), out));
+            SW_TRY(swi_append_any(ctx, both, 2, FIRST_RELEASE(o), out));
     }
     return SW_OK;
 }
@@ -698,7 +691,7 @@ static sw_status append_counting(sw_ctx *ctx, const sw_optimizer *o, uint32_t op
     SW_TRY(ctx->status);
     const uint32_t in[] = {counts, finite_check, flags};
     const swi_count_attrs attrs = {with_flags};
-    return swi_append_update(ctx, last_release(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
+    return swi_append_update(ctx, LAST_RELEASE(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
                              1);
 }
 
@@ -740,10 +733,10 @@ static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32
         some[n++] = own[e];
         if (n < SWI_FINITE_CHECKS)
             continue;
-        SW_TRY(swi_append_any(ctx, some, n, last_release(o), &some[0]));
+        SW_TRY(swi_append_any(ctx, some, n, LAST_RELEASE(o), &some[0]));
         n = 1;
     }
-    return swi_append_any(ctx, some, n, last_release(o), &out->all);
+    return swi_append_any(ctx, some, n, LAST_RELEASE(o), &out->all);
 }
 
 /* Count the update that has been appended. */
