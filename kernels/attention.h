@@ -6,8 +6,7 @@
  * that sum. Bits depend on shapes and the instruction set only: a row goes over the keys that
  * it sees in blocks from the first to the last, and what is summed over queries goes in their
  * order, head by head. */
-#ifndef SW_ATTENTION_H
-#define SW_ATTENTION_H
+#pragma once
 
 #include "kernels/par.h"
 #include <stdbool.h>
@@ -49,5 +48,3 @@ typedef struct {
     const float *y, *lse, *dy; /* y: read for dq and dk */
     sw_heads_out dq, dk, dv;
 } sw_attention_grads;
-
-#endif

@@ -1,7 +1,6 @@
 /* A launch of attention: its shapes and operands, for the kernels of every device. C and C++
  * read it. */
-#ifndef SW_ATTENTION_LAUNCH_H
-#define SW_ATTENTION_LAUNCH_H
+#pragma once
 
 #include "kernels/attention.h"
 #include "kernels/attrs.h"
@@ -129,5 +128,3 @@ static inline sw_attention_grads sw_attention_grads_of(const sw_launch *l, unsig
     }
     return g;
 }
-
-#endif

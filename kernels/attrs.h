@@ -1,7 +1,6 @@
 /* Attributes of ops: plain data that a launch points to, read by kernels of every device. They
  * are compared byte for byte, padding included, so whoever makes one clears it first. */
-#ifndef SW_ATTRS_H
-#define SW_ATTRS_H
+#pragma once
 
 #include "kernels/launch.h"
 
@@ -357,5 +356,3 @@ enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_
 /* A bound below this, so far below the largest float, says that no sum on the way to it was
  * infinite. */
 #define SWI_SURELY_FINITE 1e38
-
-#endif

@@ -1,8 +1,7 @@
 /* Augmentation of images (batch, c, h, w): which image is mirrored, and by how much each is
  * moved. Image i has the counter i of its stream (rng.h), so that a draw belongs to its row in
  * the batch, whichever thread makes it, and backward draws it again. */
-#ifndef SW_AUGMENT_H
-#define SW_AUGMENT_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/par.h"
@@ -47,5 +46,3 @@ typedef struct {
 
 /* One part for each image. */
 void sw_cpu_augment(const sw_augment *s, const sw_par *par);
-
-#endif

@@ -4,8 +4,7 @@
  * Bits depend on shapes, strides and the instruction set only: sums go in one fixed order, and
  * a random number belongs to its element, whichever thread draws it. `accumulate` adds to the
  * output instead of overwriting it. */
-#ifndef SW_AXES_H
-#define SW_AXES_H
+#pragma once
 
 #include "kernels/attention.h"
 #include "kernels/ids.h"
@@ -103,5 +102,3 @@ typedef struct {
     size_t (*attention_grad_bytes)(const sw_attention_shape *s, unsigned makes, int threads);
     void (*attention_grad)(const sw_attention_grads *g, void *scratch, const sw_par *par);
 } sw_axes_kernels;
-
-#endif

@@ -3,8 +3,7 @@
  * more ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
  * 2002). The halves differ by at most one bit, so that fewer than two walks are made on
  * average. */
-#ifndef SW_BIJECTION_H
-#define SW_BIJECTION_H
+#pragma once
 
 #include "kernels/rng.h"
 
@@ -71,5 +70,3 @@ SW_INLINE uint32_t sw_bijection_at(const sw_bijection *b, uint32_t i)
     } while (i >= b->n);
     return i;
 }
-
-#endif

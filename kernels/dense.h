@@ -5,8 +5,7 @@
  * chunks by shape. Scratch is the caller's: as many bytes as the size function says, aligned to
  * 64, contents undefined; every launch writes all of it. `accumulate` adds to the output
  * instead of overwriting it. */
-#ifndef SW_DENSE_H
-#define SW_DENSE_H
+#pragma once
 
 #include "kernels/par.h"
 #include "kernels/stored.h"
@@ -162,5 +161,3 @@ typedef struct {
     void (*from_n16)(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
                      const sw_par *par);
 } sw_dense_kernels;
-
-#endif

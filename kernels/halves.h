@@ -1,7 +1,6 @@
 /* Numbers of 16 bits: bf16, the upper half of a float32, and IEEE's f16. The one place that
  * rounds to bf16, for C and CUDA. */
-#ifndef SW_HALVES_H
-#define SW_HALVES_H
+#pragma once
 
 #include "kernels/inline.h"
 #include "kernels/scalar.h"
@@ -37,5 +36,3 @@ SW_INLINE float sw_f16_widen(uint16_t x)
     }
     return sw_float_of(sign | ((size << 13) + 0x38000000u));
 }
-
-#endif

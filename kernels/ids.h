@@ -1,6 +1,5 @@
 /* Ids and labels of rows, in the types that they come in. */
-#ifndef SW_KERNELS_IDS_H
-#define SW_KERNELS_IDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ static inline sw_ids sw_ids_from(const sw_ids *ids, int64_t first)
                     ids->u16 != NULL ? ids->u16 + first : NULL,
                     ids->u8 != NULL ? ids->u8 + first : NULL, ids->n - first};
 }
-
-#endif

@@ -21,8 +21,7 @@
  * The parameter gets sigma E added, or -sigma E for the second half of the repeats
  * (sw_noise_sign). This header is plain code for C and CUDA: the definition that every faster
  * kernel has to agree with. */
-#ifndef SW_NOISE_H
-#define SW_NOISE_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/bijection.h"
@@ -305,5 +304,3 @@ SW_INLINE float sw_noise_sign(const swi_noise_attrs *a, int64_t evaluation)
 {
     return sw_noise_sign_of_repeat(a, evaluation / a->directions);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * comes from element i of parameter, gradient and states alone. Any run of elements may
  * therefore be updated by itself, with the same bits. Adafactor's is not: it looks at rows,
  * columns and the whole tensor. */
-#ifndef SW_OPTIM_KERNELS_H
-#define SW_OPTIM_KERNELS_H
+#pragma once
 
 #include "kernels/par.h"
 #include <stdbool.h>
@@ -87,5 +86,3 @@ static inline int64_t sw_adafactor_scratch(int64_t n, int64_t rows, int64_t cols
 {
     return 2 * sw_adafactor_parts(n, rows, cols) + n;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* One element of each rule of kernels/optimizers.def, for C and CUDA: sw_<rule>_step(p, s, g,
  * n). g is the gradient as it stands; the parameter p and its states s[0], s[1]... change in
  * position. */
-#ifndef SW_OPTIM_STEP_H
-#define SW_OPTIM_STEP_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/inline.h"
@@ -161,5 +160,3 @@ SW_INLINE float sw_adafactor_step(const sw_adafactor_rule *r, double size, doubl
             (lr < r->most ? lr : r->most) * (size > (double)r->least ? size : (double)r->least);
     return (float)(over > 1.0 ? step / over : step);
 }
-
-#endif

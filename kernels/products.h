@@ -1,7 +1,6 @@
 /* Operands of the kernels of matmul, on every device: matrices at the ends of two tensors. The
  * leading axes broadcast by NumPy's rule. */
-#ifndef SW_PRODUCTS_H
-#define SW_PRODUCTS_H
+#pragma once
 
 #include "kernels/axes.h"
 #include "kernels/launch.h"
@@ -68,5 +67,3 @@ static inline sw_products sw_matmul_products(const sw_launch *l, int which)
     }
     return p;
 }
-
-#endif

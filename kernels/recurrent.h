@@ -1,8 +1,7 @@
 /* The cells of recurrent nets: what C and CUDA share. Sums before the gates lie side by side in
  * a row, in PyTorch's order; one row for each element of the batch. Backward recomputes gates
  * from their sums: the same bits, by the functions of sigmoid and tanh. */
-#ifndef SW_RECURRENT_H
-#define SW_RECURRENT_H
+#pragma once
 
 #include "kernels/par.h"
 #include "kernels/scalar.h"
@@ -86,5 +85,3 @@ SW_INLINE sw_gru_gates sw_gru_back(sw_gru_gates a, float s, float h, float dy, f
     *d_h = dy * a.z;
     return d;
 }
-
-#endif

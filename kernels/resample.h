@@ -9,8 +9,7 @@
  * Every fraction here is a part and a whole, which the caller divides: devices have their own
  * way. Sizes are at most SW_RESAMPLE_MOST, so that no product overflows and weights are rounded
  * once. */
-#ifndef SW_RESAMPLE_H
-#define SW_RESAMPLE_H
+#pragma once
 
 #include "kernels/inline.h"
 #include <stdint.h>
@@ -52,5 +51,3 @@ SW_INLINE int64_t sw_resample_first(int64_t p, int64_t in, int64_t out, int line
         return p <= 0 ? 0 : out;
     return sw_resample_first_part(p, in, out, linear) / sw_resample_first_whole(in, linear);
 }
-
-#endif

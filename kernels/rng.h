@@ -1,8 +1,7 @@
 /* Random numbers by counter: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random
  * numbers: as easy as 1, 2, 3", SC 2011). key = seed; counter = (element / 4, stream, step,
  * run). Nothing is stored, and any element can be drawn alone. */
-#ifndef SW_RNG_H
-#define SW_RNG_H
+#pragma once
 
 #include "kernels/scalar.h"
 
@@ -80,5 +79,3 @@ void sw_rng_uniform(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t
                     uint32_t step, uint32_t run);
 /* to[0..n-1] = a permutation of 0..n-1 (Fisher and Yates), from `seed` and `epoch`. */
 void sw_rng_shuffle(uint32_t *to, uint32_t n, uint64_t seed, uint64_t epoch);
-
-#endif

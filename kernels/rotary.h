@@ -1,7 +1,6 @@
 /* Rotary positions: pairs of numbers of each head are turned by position times frequency. C and
  * C++ read it. */
-#ifndef SW_ROTARY_H
-#define SW_ROTARY_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/par.h"
@@ -70,5 +69,3 @@ static inline sw_rotary_rows sw_rotary_of(const swi_rotary_attrs *a, int64_t ele
         r.frequency[i] = sw_rotary_frequency(a, i, r.pairs);
     return r;
 }
-
-#endif

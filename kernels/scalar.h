@@ -6,8 +6,7 @@
  * coefficients. The others were fitted by minimax and rounded one after the other. Results and
  * inputs below 2^-126 are zero in a run. Errors against float64 over every float are in
  * kernels/README.md (stepwell bench accuracy); a test holds them. */
-#ifndef SW_SCALAR_H
-#define SW_SCALAR_H
+#pragma once
 
 #include "kernels/inline.h"
 #include <math.h>
@@ -567,5 +566,3 @@ SW_INLINE int sw_wins(float x, float best)
 {
     return x > best || (x != x && best == best);
 }
-
-#endif

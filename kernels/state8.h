@@ -14,8 +14,7 @@
  * to 0. Without a sign what is above 0 stays above 0: a second moment of 0 beside a first one
  * that is not would make a step without bound. A block without a number of at least 2^-126 has
  * scale 0; one with a NaN or an infinity has scale NaN and is NaN as a whole. */
-#ifndef SW_STATE8_H
-#define SW_STATE8_H
+#pragma once
 
 #include "kernels/inline.h"
 #include "kernels/launch.h"
@@ -176,5 +175,3 @@ typedef int64_t sw_state8_origin(const void *context, int64_t i);
  * block, or are new, keeps its scale and its codes; others are quantised again. */
 void sw_state8_move(const sw_state8_tensor *to, int64_t n, const sw_state8_tensor *from,
                     bool has_sign, sw_state8_origin *origin, const void *context);
-
-#endif

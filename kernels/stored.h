@@ -10,8 +10,7 @@
  * mean and scale of each group.
  *
  * A NaN or an infinity makes all of its row or group NaN. */
-#ifndef SW_STORED_H
-#define SW_STORED_H
+#pragma once
 
 #include "kernels/launch.h"
 #include <stdbool.h>
@@ -75,5 +74,3 @@ static inline float sw_stored_scale(const sw_stored *w, int64_t i)
 /* Numbers [first, first + n) of w, in the order of rows, from x: whole units, or up to the end.
  */
 void sw_stored_encode(const sw_stored *w, int64_t first, int64_t n, const float *x);
-
-#endif

@@ -2,8 +2,7 @@
  * CUDA share. `up` > 1 undoes a stride, for the gradient of x: x counts as if up - 1 zeros
  * stood between its positions, and positions of the result fall into `up` phases, each of which
  * meets every `weight`-th weight. */
-#ifndef SW_TAPS_H
-#define SW_TAPS_H
+#pragma once
 
 #include "kernels/inline.h"
 #include <stdint.h>
@@ -39,5 +38,3 @@ SW_INLINE int64_t sw_taps_at(int64_t v, int64_t up, int64_t dilation, sw_tap_ste
     *at = (v + k * dilation) / up;
     return k < step.weight && kernel > k ? (kernel - k + step.weight - 1) / step.weight : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A parameter's gradient and its update by tiles of rows: the launches that one of tile_update
  * consists of, for the kernels of every device. C and C++ read it. */
-#ifndef SW_TILE_LAUNCH_H
-#define SW_TILE_LAUNCH_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/state8.h"
@@ -150,5 +149,3 @@ static inline void sw_tile_look(sw_tile_part *p, const sw_launch *l, const sw_bu
     p->launch.scratch_bytes = l->scratch_bytes - tile;
     p->launch.attrs = &a->check;
 }
-
-#endif

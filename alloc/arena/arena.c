@@ -178,7 +178,11 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     SW_ASSERT(opts->store != NULL && opts->store->ops != NULL && opts->label != NULL);
     SW_ASSERT((unsigned)opts->use < SW_ARENA_USES);
     SW_ASSERT(opts->store->committed_bytes <= opts->store->reserved_bytes);
-    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, sizeof(sw_arena)));
+    const sw_status status = sw_heap_alloc(out, SW_HEAP_RECORDS, sizeof(sw_arena));
+    if (status != SW_OK) {
+        sw_store_destroy(opts->store);
+        return status;
+    }
     (*out)->opts = *opts;
     sw_budget_share(opts->budget);
     swi_address_map_add(&(*out)->claim, describe);

@@ -33,7 +33,7 @@ size_t sw_budget_slots(const sw_budget *budget);
 
 typedef struct {
     const char *label;    /* kept, must outlive the arena */
-    sw_store *store;      /* the arena owns it from success on */
+    sw_store *store;      /* the arena owns it; it ends where none is made */
     sw_budget *budget;    /* NULL: none; shared until the arena ends */
     sw_observer observer; /* may be empty */
     sw_arena_use use;

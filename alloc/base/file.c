@@ -648,8 +648,7 @@ sw_status sw_file_hold(sw_file **out, const char *path)
     for (int i = 0; i < TRIES && status == SW_OK && lost; i++)
         status = try_to_hold(&file, name, &lock, &lost);
     sw_heap_free(name, SW_HEAP_FILES, room);
-    if (status != SW_OK)
-        return status;
+    SW_TRY(status);
     if (lost || lock == SW_LOCK_THEIRS)
         SW_FAIL(SW_BUSY, "%s: another process saves to it: %s.lock is locked", path, path);
     if (file == NULL)

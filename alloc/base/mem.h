@@ -53,10 +53,10 @@ SW_MUST_USE sw_status sw_heap_alloc_at(void *out, sw_heap heap, size_t bytes,
 SW_MUST_USE sw_status sw_heap_resize_at(void *block, sw_heap heap, size_t old_bytes,
                                         size_t new_bytes, const char *place);
 
-/* Make room for `needed` elements of `element` bytes in an array that grows by doubling, from
- * *cap (0 with *array NULL) on; new elements are zero. On failure all is as before. */
-#define sw_heap_reserve(array, heap, cap, needed, element)                                     \
-    sw_heap_reserve_at(SW_POINTER(array), heap, cap, needed, element, SW_SITE)
+/* Make room for `needed` elements in an array that grows by doubling, from *cap (0 with *array
+ * NULL) on; new elements are zero. On failure all is as before. */
+#define sw_heap_reserve(array, heap, cap, needed)                                              \
+    sw_heap_reserve_at(SW_POINTER(array), heap, cap, needed, sizeof **(array), SW_SITE)
 SW_MUST_USE sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap,
                                          uint32_t needed, size_t element, const char *place);
 

@@ -91,8 +91,7 @@ uint32_t swi_strings_number(swi_strings *s, const char *text)
     if (s->status == SW_OK && known != NUMBER_MAP_NONE)
         return known;
     if (s->status == SW_OK)
-        s->status =
-            sw_heap_reserve(&s->list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list);
+        s->status = sw_heap_reserve(&s->list, SW_HEAP_PROFILE, &s->cap, s->n + 1);
     if (s->status == SW_OK)
         s->status = number_map_set(&s->numbers, (uintptr_t)text, s->n);
     if (s->status != SW_OK)

@@ -679,8 +679,7 @@ static sw_status take_events(timeline_reader *r, const profile_position *p)
     if (value_kind_of(log) != VALUE_LIST || n * LOG_FIELDS != value_count(log) ||
         n >= UINT32_MAX - r->n_log)
         return profile_wrong(p, "log", "a list of events");
-    SW_TRY(sw_heap_reserve(&r->log, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
-                           sizeof *r->log));
+    SW_TRY(sw_heap_reserve(&r->log, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n));
     for (size_t i = 0; i < n; i++) {
         uint64_t x[LOG_FIELDS];
         for (size_t k = 0; k < LOG_FIELDS; k++)

@@ -170,8 +170,8 @@ static void tree_text(tree *t, const char *text)
         sw_pickle_again(&t->pickle, t->memos[number]);
         return;
     }
-    const sw_status room = sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos,
-                                           number + 1, sizeof *t->memos);
+    const sw_status room =
+        sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1);
     sw_pickle_string(&t->pickle, text);
     if (room == SW_OK)
         t->memos[number] = sw_pickle_keep(&t->pickle);

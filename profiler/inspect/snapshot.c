@@ -21,11 +21,10 @@ sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool, trace_
             break;
     if (life.arena == 4096)
         SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
-    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, life.arena + 1,
-                           sizeof *l->arenas));
+    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, life.arena + 1));
     if (life.arena == l->n_arenas)
         l->arenas[l->n_arenas++] = (trace_arena){.stream = stream, .pool = pool};
-    SW_TRY(sw_heap_reserve(&l->all, SW_HEAP_PROFILE, &l->cap, l->n + 1, sizeof *l->all));
+    SW_TRY(sw_heap_reserve(&l->all, SW_HEAP_PROFILE, &l->cap, l->n + 1));
     life.step_offset = UINT64_MAX;
     l->n_positions = life.dead > l->n_positions ? life.dead : l->n_positions;
     l->all[l->n++] = life;
@@ -188,7 +187,7 @@ static sw_status cut_steps(search *s, uint8_t ends)
             continue;
         if (backward) {
             SW_TRY(sw_heap_reserve(&s->r->steps, SW_HEAP_PROFILE, &s->r->cap_steps,
-                                   s->r->n_steps + 1, sizeof *s->r->steps));
+                                   s->r->n_steps + 1));
             s->r->steps[s->r->n_steps++] = (sw_tl_step){.from = from, .to = (i + 1)};
         }
         from = i + 1;
@@ -499,7 +498,7 @@ sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)
     if (bytes == 0 || (s->n > 0 && from >= s->ranges[s->n - 1].from &&
                        from + bytes <= s->ranges[s->n - 1].to))
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&s->ranges, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
+    SW_TRY(sw_heap_reserve(&s->ranges, SW_HEAP_PROFILE, &s->cap, s->n + 1));
     s->ranges[s->n++] = (address_range){from, from + bytes, 0};
     return SW_OK;
 }

@@ -32,7 +32,7 @@ static sw_status find(layers *x, const char *path, layer_home **out)
         for (x->last = 0; x->last < x->n && x->at[x->last].path != path; x->last++)
             ;
     if (x->last == x->n) {
-        SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+        SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1));
         x->at[x->n++] = (layer_home){.path = path};
     }
     *out = &x->at[x->last];
@@ -242,8 +242,7 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
 sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out)
 {
     owner *o = t->blocks;
-    SW_TRY(sw_heap_reserve(&t->programs, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
-                           sizeof *t->programs));
+    SW_TRY(sw_heap_reserve(&t->programs, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1));
     *out = &t->programs[t->n_programs++];
     **out = (sw_tl_program){.run = "", .batch = -1};
     return SW_OK;
@@ -254,8 +253,7 @@ sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
     owner *o = t->blocks;
     if (t->n_runs >= UINT32_MAX - 1)
         SW_FAIL(SW_UNSUPPORTED, "a timeline must have at most %u runs", UINT32_MAX - 1);
-    SW_TRY(sw_heap_reserve(&t->runs, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
-                           sizeof *t->runs));
+    SW_TRY(sw_heap_reserve(&t->runs, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1));
     *out = &t->runs[t->n_runs++];
     **out = (sw_tl_run){.at_ns = SW_TL_AFTER};
     return SW_OK;

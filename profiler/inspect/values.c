@@ -458,7 +458,7 @@ static sw_status push(parser *p, value v)
     json_buffer *r = p->buffer;
     if (r->n_stack == UINT32_MAX / 2)
         return sw_json_bad(p->in, "too many values");
-    SW_TRY(sw_heap_reserve(&r->stack, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
+    SW_TRY(sw_heap_reserve(&r->stack, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1));
     r->stack[r->n_stack++] = v;
     return SW_OK;
 }
@@ -469,7 +469,7 @@ static sw_status grow(sw_json_text *t)
     json_buffer *r = p->buffer;
     if (t->length >= UINT32_MAX / 2)
         return sw_json_bad(p->in, "a string is too long");
-    SW_TRY(sw_heap_reserve(&r->text, SW_HEAP_FILES, &r->cap_text, (uint32_t)t->length + 1, 1));
+    SW_TRY(sw_heap_reserve(&r->text, SW_HEAP_FILES, &r->cap_text, (uint32_t)t->length + 1));
     t->to = r->text;
     t->cap = r->cap_text;
     return SW_OK;
@@ -739,7 +739,7 @@ static sw_status push_value(machine *m, value v)
 {
     if (m->n_stack == UINT32_MAX / 2)
         return pickle_damaged(m, "more than %u values wait", UINT32_MAX / 2);
-    SW_TRY(sw_heap_reserve(&m->stack, SW_HEAP_FILES, &m->cap_stack, m->n_stack + 1, sizeof v));
+    SW_TRY(sw_heap_reserve(&m->stack, SW_HEAP_FILES, &m->cap_stack, m->n_stack + 1));
     m->stack[m->n_stack++] = v;
     return SW_OK;
 }
@@ -803,8 +803,7 @@ static sw_status do_opcode(machine *m, int byte)
         m->stopped = true;
         return SW_OK;
     case MARK:
-        SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
-                               sizeof *m->marks));
+        SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1));
         m->marks[m->n_marks++] = m->n_stack;
         return SW_OK;
     case POP_MARK:
@@ -888,8 +887,7 @@ static sw_status do_opcode(machine *m, int byte)
         if (x > (uint64_t)m->n_memo + 1 || x >= UINT32_MAX / 2) /* some writers count from 1 */
             return pickle_damaged(m, "%s of number %llu: only %u are in use", op->name,
                                   (unsigned long long)x, m->n_memo);
-        SW_TRY(sw_heap_reserve(&m->memo, SW_HEAP_FILES, &m->cap_memo, (uint32_t)x + 1,
-                               sizeof *m->memo));
+        SW_TRY(sw_heap_reserve(&m->memo, SW_HEAP_FILES, &m->cap_memo, (uint32_t)x + 1));
         m->n_memo = x >= m->n_memo ? (uint32_t)x + 1 : m->n_memo;
         m->memo[x] = m->stack[m->n_stack - 1];
         return SW_OK;

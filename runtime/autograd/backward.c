@@ -110,8 +110,7 @@ static uint32_t *grad_of(sw_ctx *ctx, uint32_t id)
 static sw_status reserve_grads(sw_ctx *ctx)
 {
     const uint32_t n = ctx->trace.n_values + 1;
-    SW_TRY(sw_heap_reserve(&ctx->value_grads, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n,
-                           sizeof(uint32_t)));
+    SW_TRY(sw_heap_reserve(&ctx->value_grads, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n));
     memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
     ctx->n_value_grads = n;
     return SW_OK;
@@ -188,8 +187,7 @@ static sw_status contribute(session *s, uint32_t v, uint32_t g)
     sw_ctx *ctx = s->ctx;
     const swi_value *value = value_of(ctx, v);
     sw_value handle = swi_layout(ctx, swi_handle(ctx, g), value->type.layout);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     g = handle.id - 1;
     uint32_t *slot = grad_of(ctx, v);
     if (*slot == SWI_NONE) {
@@ -284,8 +282,7 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
             swi_set_fill(&zero, &ctx->trace.values[id].type, 0.0f);
             SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &zero, NULL, 0, NULL, &id));
         }
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         operands[(*n)++] = id;
     }
     return SW_OK;
@@ -474,8 +471,7 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
         known->hooked = false;
         return add_finite_check(ctx, &known->finite_check, finite_check);
     }
-    SW_TRY(sw_heap_reserve(&ctx->grads, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
-                           sizeof *ctx->grads));
+    SW_TRY(sw_heap_reserve(&ctx->grads, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1));
     ctx->grad_at[model - SWI_SEG_MODEL][entry] = ctx->n_grads;
     ctx->grads[ctx->n_grads++] =
         (swi_param_grad)SW_INIT(.model = model, .entry = entry, .value = gradient,

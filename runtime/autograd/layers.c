@@ -1,6 +1,5 @@
 /* Layers: open structs of parameter handles. */
 #include "alloc/base/size.h"
-#include "runtime/autograd/autograd.h"
 #include "runtime/model/model.h"
 #include "runtime/ops/ops.h"
 #include <float.h>

@@ -266,24 +266,19 @@ static const struct {
 #include "runtime/base/structs.def"
 };
 
-const char *swi_struct_name(swi_struct which)
+sw_status swi_given(bool given, const char *names, const char *call)
 {
-    return structs[which].name;
+    if (!given)
+        SW_FAIL(SW_INVALID, "%s: %s must not be NULL", call, names);
+    return SW_OK;
 }
 
-size_t swi_struct_bytes(swi_struct which)
-{
-    return structs[which].bytes;
-}
-
-size_t swi_struct_least(swi_struct which)
-{
-    return structs[which].least;
-}
-
-sw_status swi_struct_check(swi_struct which, size_t size, const char *call)
+sw_status swi_struct_check(swi_struct which, const void *out, const char *call)
 {
     const char *name = structs[which].name;
+    size_t size;
+    SW_TRY(swi_given(out != NULL, "out", call));
+    memcpy(&size, out, sizeof size);
     if (size == 0)
         SW_FAIL(SW_INVALID, "%s: %s.size is 0: set it to sizeof(%s)", call, name, name);
     if (size < structs[which].least || size > SWI_STRUCT_MOST)
@@ -301,8 +296,8 @@ sw_status swi_struct_read(swi_struct which, void *to, const void *given, const c
     const size_t bytes = structs[which].bytes;
     size_t size = 0;
     if (given != NULL) {
+        SW_TRY(swi_struct_check(which, given, call));
         memcpy(&size, given, sizeof size);
-        SW_TRY(swi_struct_check(which, size, call));
     }
     memset(to, 0, bytes);
     if (given != NULL)

@@ -223,8 +223,7 @@ static sw_status check_desc(const sw_op_desc *d)
 
 sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id)
 {
-    if (desc == NULL || id == NULL)
-        SW_FAIL(SW_INVALID, "sw_op_register: desc and id must not be NULL");
+    SW_TRY(swi_given(desc != NULL && id != NULL, "desc and id", "sw_op_register"));
     sw_op_desc d;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_op_desc, &d, desc, "sw_op_register"));
     if (d.name == NULL || d.name[0] == '\0' || strlen(d.name) > 40)

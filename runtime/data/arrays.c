@@ -280,8 +280,7 @@ sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *field
 {
     arrays a = {.n = n, .n_fields = n_fields};
     sw_dataset *made = NULL;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_given(out != NULL, "out", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_arrays_opts, &a.opts, opts, call));
     if (fields == NULL || a.n_fields < 1 || a.n_fields > SWI_MAX_FIELDS)
         SW_FAIL(SW_INVALID, "%s: there must be 1 to %d fields (got %d)", call, SWI_MAX_FIELDS,

@@ -25,8 +25,8 @@ static int64_t label_at(const sw_array *labels, int64_t row)
 sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores,
                            const sw_array *labels)
 {
-    if (counts == NULL || scores == NULL || labels == NULL)
-        SW_FAIL(SW_INVALID, "sw_confusion_add: counts, scores and labels must not be NULL");
+    SW_TRY(swi_given(counts != NULL && scores != NULL && labels != NULL,
+                     "counts, scores and labels", "sw_confusion_add"));
     SW_TRY(check_classes(classes, "sw_confusion_add"));
     const sw_shape *s = &scores->shape, *l = &labels->shape;
     if (scores->dtype != SW_F32 || s->rank != 2 || s->dim[1] != classes)
@@ -78,10 +78,9 @@ static sw_class_score score_of(const uint64_t *counts, int64_t classes, int64_t 
 static sw_status check_score(const uint64_t *counts, int64_t classes, const sw_class_score *out,
                              const char *call)
 {
-    if (counts == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "%s: counts and out must not be NULL", call);
+    SW_TRY(swi_given(counts != NULL && out != NULL, "counts and out", call));
     SW_TRY(check_classes(classes, call));
-    return swi_struct_check(SWI_STRUCT_sw_class_score, out->size, call);
+    return swi_struct_check(SWI_STRUCT_sw_class_score, out, call);
 }
 
 sw_status sw_confusion_class(const uint64_t *counts, int64_t classes, int64_t k,

@@ -107,11 +107,7 @@ void sw_dataset_destroy(sw_dataset *dataset)
 void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
 {
     static const char call[] = "sw_dataset_describe";
-    if (out == NULL) {
-        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__, "%s: out must not be NULL", call);
-        return;
-    }
-    if (swi_struct_check(SWI_STRUCT_sw_dataset_info, out->size, call) != SW_OK)
+    if (swi_struct_check(SWI_STRUCT_sw_dataset_info, out, call) != SW_OK)
         return; /* the reason is sw_last_error()'s */
     sw_dataset_info info;
     memset(&info, 0, sizeof info);
@@ -145,8 +141,7 @@ sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)
     static const char call[] = "sw_dataset_hash";
     swi_checksum sum;
     SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, call));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_given(out != NULL, "out", call));
     if (dataset->shapes_only)
         SW_FAIL(SW_INVALID, "%s: %s has shapes alone: read it without shapes_only", call,
                 dataset->name);
@@ -367,8 +362,8 @@ sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float 
                              float *deviation)
 {
     sums s[SW_MAX_CHANNELS] = {{0, 0, 0}};
-    if (dataset == NULL || mean == NULL || deviation == NULL)
-        SW_FAIL(SW_INVALID, "sw_dataset_moments: dataset, mean and deviation must not be NULL");
+    SW_TRY(swi_given(dataset != NULL && mean != NULL && deviation != NULL,
+                     "dataset, mean and deviation", "sw_dataset_moments"));
     if (field < 0 || field >= dataset->n_fields || dataset->field[field].dtype != SW_U8)
         SW_FAIL(SW_INVALID, "%s: field %d must have bytes (u8)", dataset->name, field);
     const swi_field *f = &dataset->field[field];

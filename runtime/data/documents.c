@@ -81,8 +81,7 @@ static sw_status reserve(swi_documents *d)
     if (d->n == UINT32_MAX)
         SW_FAIL(SW_FORMAT, "%s: must have at most %lu documents", d->path,
                 (unsigned long)UINT32_MAX);
-    return sw_heap_reserve(&d->document, SW_HEAP_DATASETS, &d->room, d->n + 1,
-                           sizeof *d->document);
+    return sw_heap_reserve(&d->document, SW_HEAP_DATASETS, &d->room, d->n + 1);
 }
 
 sw_status swi_documents_add(swi_documents *d, const int32_t *ids, const int32_t *labels,
@@ -268,7 +267,7 @@ static sw_status take_numbers(sw_json_in *in, reading *r, const char *key, numbe
             return bad_number(in, r, key, to, &x);
         if (to->n == INT32_MAX)
             return sw_json_bad(in, "a list that is too long");
-        SW_TRY(sw_heap_reserve(&to->at, SW_HEAP_FILES, &to->room, to->n + 1, sizeof *to->at));
+        SW_TRY(sw_heap_reserve(&to->at, SW_HEAP_FILES, &to->room, to->n + 1));
         to->at[to->n++] = (int32_t)id;
         SW_TRY(sw_json_accept(in, ',', &more));
     } while (more);
@@ -342,8 +341,8 @@ static sw_status swi_documents_split(swi_documents *d, swi_documents **second, d
     SW_TRY(check_some(d));
     SW_TRY(swi_split_sizes(d->path, "document", share, d->n, &train, &test));
     SW_TRY(swi_documents_create(&s, d->path, d->context, d->n_ids));
-    const sw_status status = sw_heap_reserve(&s->document, SW_HEAP_DATASETS, &s->room,
-                                             (uint32_t)test, sizeof *s->document);
+    const sw_status status =
+        sw_heap_reserve(&s->document, SW_HEAP_DATASETS, &s->room, (uint32_t)test);
     if (status != SW_OK) {
         swi_documents_destroy(s);
         return status;

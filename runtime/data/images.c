@@ -74,7 +74,7 @@ static sw_status add_entry(swi_image_list *list, swi_image_entry **entries, uint
     size_t at;
     if (*n == UINT32_MAX)
         SW_FAIL(SW_FORMAT, "%s: must have at most %u images", list->root, UINT32_MAX);
-    SW_TRY(sw_heap_reserve(entries, SW_HEAP_FILES, room, *n + 1, sizeof **entries));
+    SW_TRY(sw_heap_reserve(entries, SW_HEAP_FILES, room, *n + 1));
     SW_TRY(add_text(list, path, &at));
     (*entries)[(*n)++] = (swi_image_entry){.path = at, .label = label};
     return SW_OK;
@@ -168,8 +168,7 @@ static sw_status list_classes(walk *w)
                 "no folder are there)",
                 list->root, w->n_others);
     sort(list, w->folders, w->n_folders);
-    SW_TRY(sw_heap_reserve(&list->classes, SW_HEAP_FILES, &list->classes_room, w->n_folders,
-                           sizeof *list->classes));
+    SW_TRY(sw_heap_reserve(&list->classes, SW_HEAP_FILES, &list->classes_room, w->n_folders));
     list->n_classes = w->n_folders;
     for (uint32_t i = 0; i < list->n_classes; i++) {
         list->classes[i] = w->folders[i].path;

@@ -83,8 +83,7 @@ sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed
 {
     sw_feed_opts o;
     sw_feed *f;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_feed_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_feed_create"));
     SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_feed_create"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_feed_opts, &o, given, "sw_feed_create"));
     if (dataset->shapes_only)
@@ -418,8 +417,8 @@ static void await(sw_loader *l)
 sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
 {
     SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_next"));
-    if (inputs == NULL || n_inputs == NULL)
-        SW_FAIL(SW_INVALID, "sw_loader_next: inputs and n_inputs must not be NULL");
+    SW_TRY(
+        swi_given(inputs != NULL && n_inputs != NULL, "inputs and n_inputs", "sw_loader_next"));
     SW_TRY(check_fork(l, "sw_loader_next"));
     if (!l->begun) /* written by this thread alone */
         SW_FAIL(SW_INVALID, "sw_loader_next: call sw_loader_epoch first");
@@ -512,11 +511,7 @@ static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
     SW_TRY(sw_store_host_create(&store, reserve));
     const sw_arena_opts opts = {
         .label = "loader", .store = store, .budget = loader_opts->budget, .use = SW_ARENA_DATA};
-    const sw_status status = sw_arena_create(&l->arena, &opts);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
+    SW_TRY(sw_arena_create(&l->arena, &opts));
     return sw_arena_grow(l->arena, l->bytes, false); /* a refusal names the whole of it */
 }
 
@@ -588,8 +583,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                            const sw_loader_opts *given)
 {
     sw_loader_opts opts;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_loader_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_loader_create"));
     SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_loader_create"));
     if (dataset->shapes_only)
         SW_FAIL(SW_INVALID,

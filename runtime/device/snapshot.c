@@ -195,11 +195,7 @@ static sw_status charge(swi_snapshot *s, sw_budget *budget)
     SW_TRY(sw_store_host_create(&store, s->n_bytes));
     const sw_arena_opts opts = {
         .label = "checkpoint", .store = store, .budget = budget, .use = SW_ARENA_OTHER};
-    const sw_status status = sw_arena_create(&s->arena, &opts);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
+    SW_TRY(sw_arena_create(&s->arena, &opts));
     return sw_arena_grow(s->arena, s->n_bytes, false); /* a refusal names the whole of it */
 }
 

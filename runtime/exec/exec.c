@@ -152,8 +152,7 @@ static sw_status metric(sw_exec *exec, int ago, const char *name, const char *ca
 {
     swi_history_run *run;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
-    if (name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "%s: name and out must not be NULL", call);
+    SW_TRY(swi_given(name != NULL && out != NULL, "name and out", call));
     SW_TRY(find(exec, ago, call, &run));
     const double *value = swi_history_metric_of(run, name);
     if (value == NULL)
@@ -181,9 +180,7 @@ sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 {
     swi_history_run *run;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run_past"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_run_past: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_run_past"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out, "sw_run_past"));
     SW_TRY(find(exec, ago, "sw_run_past", &run));
     give(&run->info, out);
     return SW_OK;
@@ -192,9 +189,7 @@ sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
 {
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_last_run"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_last_run: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out, "sw_last_run"));
     /* The run may still have to be read, though the exec is const for the caller. */
     sw_exec *own = (sw_exec *)(uintptr_t)exec;
     swi_history_run *run = swi_history_at(&own->history, 0);
@@ -256,11 +251,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     const sw_arena_opts arena =
         SW_INIT(.label = "step", .use = SW_ARENA_STEP, .store = store, .budget = o->budget,
                 .observer = sw_watch_observer(&e->watch));
-    const sw_status status = sw_arena_create(&e->arena, &arena);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
+    SW_TRY(sw_arena_create(&e->arena, &arena));
     SWI_ASK(attach, e, o);
     SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads, 1);
@@ -348,8 +339,7 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 {
     sw_exec_opts opts;
     swi_device *device = swi_device_cpu();
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_exec_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_exec_create"));
     SW_TRY(read_opts(&opts, given));
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_exec_create"));
@@ -445,8 +435,7 @@ void sw_exec_destroy(sw_exec *exec)
 
 sw_status sw_budget_create(sw_budget **out, size_t bytes)
 {
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_budget_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_budget_create"));
     return sw_budget_new(out, bytes);
 }
 
@@ -565,10 +554,8 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
 {
     const uint32_t n = (uint32_t)args->n_models;
     SW_ASSERT(frame < exec->n_frames && exec->frames[frame] != NULL);
-    void *p = exec->keys, *block;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
-                           sizeof *exec->keys));
-    exec->keys = p;
+    void *block;
+    SW_TRY(sw_heap_reserve(&exec->keys, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, block_of(bytes, n)));
     swi_alive **lives = block;
     for (uint32_t i = 0; i < n; i++) {
@@ -621,10 +608,8 @@ static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out
         }
     }
     if (empty == SWI_NONE) {
-        void *p = exec->frames;
-        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
-                               sizeof(void *)));
-        exec->frames = p;
+        SW_TRY(sw_heap_reserve(&exec->frames, SW_HEAP_PROGRAMS, &exec->cap_frames,
+                               exec->n_frames + 1));
         empty = exec->n_frames++;
         exec->frames[empty] = NULL;
     }

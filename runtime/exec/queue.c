@@ -4,7 +4,6 @@
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/queue_internal.h"
-#include <stdio.h>
 #include <string.h>
 
 /* Results of a run on a device: metrics and counts of skipped updates, gathered there in one
@@ -29,7 +28,7 @@ static void readback_free(swi_readback *l)
 
 static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 {
-    SW_TRY(sw_heap_reserve(&l->copies, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
+    SW_TRY(sw_heap_reserve(&l->copies, SW_HEAP_PROGRAMS, &l->cap, l->n + 1));
     l->copies[l->n++] = *copy;
     return SW_OK;
 }
@@ -60,8 +59,7 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
                                  .to = at + BEFORE_BYTES};
     SW_TRY(add_copy(l, &before));
     SW_TRY(add_copy(l, &behind));
-    SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
-                           sizeof *l->watched));
+    SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1));
     l->watched[l->n_watched++] =
         (swi_watched){.slot = (uint32_t)model, .optimizer = o->index, .at = (uint32_t)at};
     return SW_OK;
@@ -381,14 +379,11 @@ sw_status swi_queue_fault(const swi_queue *q, sw_status status)
     SW_ASSERT(q->device != NULL && q->api == q->device->api);
     if (status != SW_DEVICE)
         return status;
-    if (!q->sync_ops && swi_device_fault(q->device) == SW_OK) {
-        char text[400];
-        snprintf(text, sizeof text, "%s", sw_last_error());
+    if (!q->sync_ops && swi_device_fault(q->device) == SW_OK)
         status = sw_error_set(status, __FILE__, __LINE__,
                               "%s (an op launched before it may be the cause: sync_ops, "
                               "--sync-ops, names it)",
-                              text);
-    }
+                              sw_last_error());
     return swi_device_faulted(q->device, status);
 }
 
@@ -426,10 +421,7 @@ static sw_status make(swi_queue *q, const swi_queue_opts *o)
     SW_TRY(sw_store_device_create(&store, q->device->info.total_bytes, &q->device->memory));
     const sw_arena_opts opts = {
         .label = "inputs", .use = SW_ARENA_DATA, .store = store, .budget = budget};
-    const sw_status status = sw_arena_create(&q->data, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
+    return sw_arena_create(&q->data, &opts);
 }
 
 sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_opts *opts)
@@ -522,11 +514,6 @@ unsigned char *swi_queue_block(const swi_queue *q)
 size_t swi_queue_data_height(const swi_queue *q)
 {
     return sw_arena_height(q->data);
-}
-
-size_t swi_queue_host_bytes(const swi_queue *q)
-{
-    return q->pinned_bytes;
 }
 
 /* The size of each kind of place that a run needs. */

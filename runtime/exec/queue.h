@@ -39,7 +39,6 @@ size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,
 size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace,
                            swi_data_need *need);
 size_t swi_queue_data_height(const swi_queue *queue); /* promised so far */
-size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
 /* Charge the budget for them without taking memory. */
 sw_status swi_queue_reserve(swi_queue *queue, size_t data_bytes);
 /* Take it, on both sides, for a program or, in immediate mode, NULL; waits where earlier memory

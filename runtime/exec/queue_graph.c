@@ -17,7 +17,7 @@ static sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *
     SW_ASSERT(n > 0);
     if (n <= b->cap && b->at[n - 1].event != NULL) /* they are made in order, until one fails */
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&b->at, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
+    SW_TRY(sw_heap_reserve(&b->at, SW_HEAP_PROGRAMS, &cap, n));
     b->cap = cap;
     for (uint32_t i = 0; i < cap; i++)
         if (b->at[i].event == NULL)
@@ -190,8 +190,8 @@ static sw_status drop_oldest(swi_queue *q)
 
 static sw_status reserve_binding(swi_queue *q)
 {
-    SW_TRY(sw_heap_reserve(&q->bindings, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
-                           sizeof(void *)));
+    SW_TRY(
+        sw_heap_reserve(&q->bindings, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1));
     return q->n_bindings < q->most_graphs ? SW_OK : drop_oldest(q);
 }
 

@@ -110,8 +110,7 @@ sw_status swi_exec_look(sw_exec *exec, const sw_run_args *args, int threads, sw_
 sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
                         const char *call)
 {
-    if (from == NULL)
-        SW_FAIL(SW_INVALID, "%s: the run arguments must not be NULL", call);
+    SW_TRY(swi_given(from != NULL, "the run arguments", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, to, from, call));
     if (to->fn == NULL)
         SW_FAIL(SW_INVALID, "the step function must not be NULL");
@@ -306,8 +305,7 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
-    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
-                           sizeof *exec->op_ns);
+    return sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n);
 }
 
 /* The loop with nothing counted and no clock read. */
@@ -462,10 +460,8 @@ static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
         return status;
     for (int i = 0; i < args->n_models; i++)
         args->models[i]->damaged = true;
-    char text[380];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "%s (after an update: the models of this run must be restored)", text);
+    SW_FAIL(status, "%s (after an update: the models of this run must be restored)",
+            sw_last_error());
 }
 
 /* Reports a refusal and returns `status`; nothing for any other status. */
@@ -621,9 +617,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 {
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out, "sw_plan"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
@@ -639,8 +633,7 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
     if (exec->busy != 0)
         SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
                 swi_owner_text(&exec->busy));
-    if (name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_output_get: name and out must not be NULL");
+    SW_TRY(swi_given(name != NULL && out != NULL, "name and out", "sw_output_get"));
     const swi_trace *t = last_trace(exec);
     if (t == NULL)
         SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet, or the last run failed");
@@ -818,8 +811,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     SW_TRY(swi_trace_reset(&ctx->trace));
     for (int m = 0; m < args->n_models; m++) {
         const uint32_t entries = args->models[m]->n_entries, n = 2 * entries;
-        SW_TRY(sw_heap_reserve(&ctx->model_values[m], SW_HEAP_PROGRAMS, &ctx->model_cap[m], n,
-                               sizeof(uint32_t)));
+        SW_TRY(sw_heap_reserve(&ctx->model_values[m], SW_HEAP_PROGRAMS, &ctx->model_cap[m], n));
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
         ctx->grad_at[m] = ctx->model_values[m] + entries;
     }

@@ -12,28 +12,26 @@
 sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
-    return sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
-                           sizeof *t->nodes);
+    return sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1);
 }
 
 sw_status swi_reserve_operands(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
-    return sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
-                           sizeof *t->operands);
+    return sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n);
 }
 
 sw_status swi_reserve_attrs(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
-    return sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1);
+    return sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n);
 }
 
 sw_status swi_trace_reset(swi_trace *t)
 {
     t->n_nodes = t->n_operands = t->n_values = t->n_storages = t->n_strides = 0;
     t->n_attrs = t->n_metrics = t->n_outputs = 0;
-    SW_TRY(sw_heap_reserve(&t->strings, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
+    SW_TRY(sw_heap_reserve(&t->strings, SW_HEAP_PROGRAMS, &t->cap_strings, 1));
     t->strings[0] = '\0';
     t->n_strings = 1;
     t->n_string_slots = 0;
@@ -79,17 +77,12 @@ static sw_status reserve_string(swi_trace *t, size_t length)
 {
     SW_ASSERT(t->n_strings >= 1 && t->strings[t->n_strings - 1] == '\0');
     SW_ASSERT(length > 0 && length <= UINT32_MAX - t->n_strings);
-    void *p = t->strings;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strings,
-                           t->n_strings + (uint32_t)length, 1));
-    t->strings = p;
+    SW_TRY(sw_heap_reserve(&t->strings, SW_HEAP_PROGRAMS, &t->cap_strings,
+                           t->n_strings + (uint32_t)length));
     if (2 * t->n_string_slots < t->cap_string_slots)
         return SW_OK;
-    p = t->string_slots;
-    const uint32_t before = t->cap_string_slots;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_string_slots, before + 1,
-                           sizeof *t->string_slots));
-    t->string_slots = p;
+    SW_TRY(sw_heap_reserve(&t->string_slots, SW_HEAP_PROGRAMS, &t->cap_string_slots,
+                           t->cap_string_slots + 1));
     memset(t->string_slots, 0, t->cap_string_slots * sizeof *t->string_slots);
     for (uint32_t i = 1; i < t->n_strings; i += (uint32_t)strlen(t->strings + i) + 1)
         *string_slot(t, t->strings + i) = i;
@@ -139,11 +132,8 @@ sw_status swi_stick(sw_ctx *ctx, sw_status status)
     if (status == SW_OK || ctx->status != SW_OK)
         return ctx->status != SW_OK ? ctx->status : status;
     ctx->status = status;
-    if (ctx->scope[0] != '\0') {
-        char text[400];
-        snprintf(text, sizeof text, "%s", sw_last_error());
-        return sw_error_set(status, __FILE__, __LINE__, "in %s: %s", ctx->scope, text);
-    }
+    if (ctx->scope[0] != '\0')
+        SW_FAIL(status, "in %s: %s", ctx->scope, sw_last_error());
     return status;
 }
 
@@ -205,7 +195,7 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
         return SWI_NONE;
     }
     if (swi_stick(ctx, sw_heap_reserve(&t->storages, SW_HEAP_PROGRAMS, &t->cap_storages,
-                                       t->n_storages + 1, sizeof *t->storages)) != SW_OK)
+                                       t->n_storages + 1)) != SW_OK)
         return SWI_NONE;
     swi_storage *s = &t->storages[t->n_storages];
     memset(s, 0, sizeof *s);
@@ -239,7 +229,7 @@ uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
     swi_trace *t = &ctx->trace;
     if (storage == SWI_NONE ||
         swi_stick(ctx, sw_heap_reserve(&t->values, SW_HEAP_PROGRAMS, &t->cap_values,
-                                       t->n_values + 1, sizeof *t->values)) != SW_OK)
+                                       t->n_values + 1)) != SW_OK)
         return SWI_NONE;
     swi_value *v = &t->values[t->n_values];
     memset(v, 0, sizeof *v);
@@ -278,8 +268,7 @@ sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride)
             v->strides = i;
     if (v->strides != 0)
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&t->strides, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
-                           sizeof *t->strides));
+    SW_TRY(sw_heap_reserve(&t->strides, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1));
     memcpy(t->strides[t->n_strides], stride, sizeof *t->strides);
     v->strides = ++t->n_strides;
     return SW_OK;
@@ -478,8 +467,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     SW_ASSERT(args->n_in == 0 || args->in != NULL);
     SW_ASSERT(args->n_out == 0 || (args->out_types != NULL && outs != NULL));
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_operands <= t->cap_operands);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     if (args->n_in + args->n_out > SWI_MAX_OPERANDS)
         return swi_stick(ctx,
                          sw_error_set(SW_INVALID, __FILE__, __LINE__,

@@ -131,8 +131,7 @@ sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, 
         const sw_layout layout = is_image(desc, i, &types[i]) ? want : SW_PLAIN;
         if (types[i].layout != layout)
             in[i] = swi_layout(ctx, swi_handle(ctx, in[i]), layout).id - 1;
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
     }
     return SW_OK;
 }
@@ -220,8 +219,7 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     sw_status status = desc->view(&buffer, attrs, type, stride, &offset);
     if (status == SW_UNSUPPORTED && !t->values[in].contiguous) {
         in = swi_contiguous(ctx, in);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         fill_buffer(t, in, &buffer);
         status = desc->view(&buffer, attrs, type, stride, &offset);
     }
@@ -350,8 +348,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                                    i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)
             in[i] = swi_contiguous(ctx, in[i]);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         in_types[i] = ctx->trace.values[in[i]].type;
         if ((halves || word == SWI_HALVES_READS) && in_types[i].dtype == SW_BF16)
             in_types[i].dtype = SW_F32;
@@ -361,8 +358,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
     if (inferred != SW_OK) {
         inferred = sw_call_status(inferred, said, "its infer");
-        char text[300];
-        snprintf(text, sizeof text, "%s", sw_last_error());
+        const char *text = sw_last_error();
         const bool named = strncmp(text, desc->name, strlen(desc->name)) == 0;
         return swi_stick(ctx, sw_error_set(inferred, __FILE__, __LINE__, "%s%s%s",
                                            named ? "" : desc->name, named ? "" : ": ", text));
@@ -547,7 +543,7 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
             return SW_OK;
         }
     SW_TRY(sw_heap_reserve(&ctx->assignments, SW_HEAP_PROGRAMS, &ctx->cap_assignments,
-                           ctx->n_assignments + 1, sizeof *ctx->assignments));
+                           ctx->n_assignments + 1));
     ctx->assignments[ctx->n_assignments++] =
         (swi_assignment){m, state.index, target, value, layer};
     return SW_OK;
@@ -720,9 +716,9 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
         SWI_STICK(ctx, SW_INVALID, "metric '%s' must be an f32 scalar", name);
         return;
     }
-    swi_named *list = metric ? t->metrics : t->outputs;
-    const uint32_t n = metric ? t->n_metrics : t->n_outputs;
-    for (uint32_t i = 0; i < n; i++)
+    swi_named **at = metric ? &t->metrics : &t->outputs, *list = *at;
+    uint32_t *n = metric ? &t->n_metrics : &t->n_outputs;
+    for (uint32_t i = 0; i < *n; i++)
         if (strcmp(list[i].name, name) == 0) {
             SWI_STICK(ctx, SW_INVALID, "two %s are named '%s'", metric ? "metrics" : "outputs",
                       name);
@@ -743,25 +739,17 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
             return;
         id = copy;
     }
-    void *p = metric ? t->metrics : t->outputs;
-    uint32_t *cap = metric ? &t->cap_metrics : &t->cap_outputs;
-    if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, cap, n + 1, sizeof(swi_named))) !=
+    if (swi_stick(ctx, sw_heap_reserve(at, SW_HEAP_PROGRAMS,
+                                       metric ? &t->cap_metrics : &t->cap_outputs, *n + 1)) !=
         SW_OK)
         return;
-    list = p;
-    memset(&list[n], 0, sizeof list[n]);
-    snprintf(list[n].name, sizeof list[n].name, "%s", name);
-    list[n].value = id;
+    list = &(*at)[(*n)++];
+    memset(list, 0, sizeof *list);
+    snprintf(list->name, sizeof list->name, "%s", name);
+    list->value = id;
     swi_storage *kept = &t->storages[t->values[id].storage];
     kept->pinned = true;
     swi_set_role(ctx, t->values[id].storage, metric ? SWI_ROLE_METRIC : SWI_ROLE_OUTPUT);
-    if (metric) {
-        t->metrics = p;
-        t->n_metrics++;
-    } else {
-        t->outputs = p;
-        t->n_outputs++;
-    }
 }
 
 /* With noise a metric may have a number for each evaluation: an output; its mean is the

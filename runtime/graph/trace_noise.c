@@ -99,8 +99,7 @@ static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y
         a.has_shift = 1;
         in[n++] = bias;
     }
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_noise_affine, in, n, &a, NULL, 0, "noise", out);
 }
 
@@ -192,8 +191,7 @@ static sw_status affine(sw_ctx *ctx, const char *name, uint32_t x, uint32_t gain
         n = add_sigmas(ctx, g, in, n);
     if (a.bias.rows != 0)
         n = add_sigmas(ctx, b, in, n);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_noise_affine, in, n, &a, NULL, 0, "noise", out);
 }
 
@@ -253,8 +251,7 @@ static sw_status add_rows(sw_ctx *ctx, uint32_t x, uint32_t p, const swi_entry *
     swi_set_shape(&a.shape, &ctx->trace.values[outs[0]].type.shape);
     const int n = add_sigmas(ctx, entry, in, 1 + (a.noise.weight.kind == SW_NOISE_DROPOUT));
     const uint32_t into = outs[0];
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_noise_table, in, n, &a, &into, 1u, "noise", outs);
 }
 
@@ -268,8 +265,7 @@ static sw_status vector(sw_ctx *ctx, uint32_t op, const uint32_t *in, uint32_t *
     if (op == SW_OP_add && first >= 0 && entry_of(ctx, in[1 - p]) == NULL)
         return add_rows(ctx, in[1 - p], in[p], entry, first, outs);
     entry = parameter(ctx, name, in[p]);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     const int64_t axis = axis_of(&ctx->trace.values[in[1 - p]].type.shape, &entry->shape);
     if (entry_of(ctx, in[1 - p]) != NULL || axis < 0)
         return refuse(ctx, name, entry,
@@ -291,8 +287,7 @@ static sw_status layer_of_bits(sw_ctx *ctx, uint32_t op, const uint32_t *in, int
     uint32_t more[5] = {in[0], in[1]};
     if (n_in > 2)
         more[2] = in[2];
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     if (logits != NULL && !logits->logits)
         return refuse(ctx, name, logits, "it is no parameter of logits (sw_logits_new)");
     if (ctx->noise->sigmas != NULL)
@@ -363,8 +358,7 @@ static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const vo
     uint32_t more[8] = {in[0], in[1], in[2], sigma_of(ctx), a.has_bias ? in[3] : SWI_NONE};
     int n = add_sigmas(ctx, weight, more, 4 + a.has_bias);
     n = add_sigmas(ctx, bias, more, n);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
 }
 

@@ -9,6 +9,7 @@
 #include "profiler/record/nvtx.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
+#include "runtime/base/structs.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include <math.h>
@@ -762,8 +763,7 @@ static sw_status lay_out(sw_model *model, const char *what)
 
 sw_status sw_model_bytes(sw_model *model, size_t *out)
 {
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_model_bytes: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_model_bytes"));
     SW_TRY(lay_out(model, "sw_model_bytes"));
     *out = model->bytes;
     return SW_OK;

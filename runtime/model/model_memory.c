@@ -43,12 +43,8 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
                                 .budget = swi_target_of(exec)->budget,
                                 .use = SW_ARENA_MODEL};
     sw_arena *arena;
-    sw_status status = sw_arena_create(&arena, &opts);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
-    status = sw_arena_grow(arena, model->bytes, false);
+    SW_TRY(sw_arena_create(&arena, &opts));
+    const sw_status status = sw_arena_grow(arena, model->bytes, false);
     if (status != SW_OK) {
         sw_arena_destroy(arena);
         return status;

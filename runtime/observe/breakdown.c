@@ -5,6 +5,7 @@
  */
 #include "alloc/base/size.h"
 #include "profiler/record/prof_heap.h"
+#include "runtime/base/structs.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/model/model.h"
 #include "runtime/observe/observe.h"
@@ -14,7 +15,7 @@
 
 static sw_status add_line(swi_breakdown *x, const char *name)
 {
-    SW_TRY(sw_heap_reserve(&x->lines, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
+    SW_TRY(sw_heap_reserve(&x->lines, SW_HEAP_PROGRAMS, &x->cap, x->n + 1));
     swi_breakdown_line *line = &x->lines[x->n++];
     memset(line, 0, sizeof *line);
     snprintf(line->name, sizeof line->name, "%s", name);
@@ -203,7 +204,7 @@ static sw_status bump_breakdown(swi_breakdown *to, const swi_program *p,
 static sw_status reserve_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
-    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes);
+    return sw_heap_reserve(&w->notes, SW_HEAP_PROGRAMS, &w->cap_notes, n);
 }
 
 static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
@@ -282,8 +283,7 @@ sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *given, sw_share_visit
 {
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_shares"));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan_shares: visitor must not be NULL");
+    SW_TRY(swi_given(visitor != NULL, "visitor", "sw_plan_shares"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_shares"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = plan_breakdown(exec, &args, visitor, to);
@@ -328,8 +328,7 @@ static sw_status of_exec(sw_exec *exec, sw_share_visitor *visitor, void *to, con
 {
     const sw_run_args none = SW_OPTS(sw_run_args);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, what));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", what);
+    SW_TRY(swi_given(visitor != NULL, "visitor", what));
     SW_TRY(swi_enter(exec, &none, SW_FRAME));
     const sw_status status = of(exec, visitor, to);
     swi_leave(exec, &none);

@@ -39,8 +39,7 @@ static sw_status find(layer_list *list, const char *name, layer_line **out)
             return SW_OK;
         }
     }
-    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_PROGRAMS, &list->cap, list->n + 1,
-                           sizeof *list->at));
+    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_PROGRAMS, &list->cap, list->n + 1));
     list->found = list->n++;
     *out = &list->at[list->found];
     memset(*out, 0, sizeof **out);
@@ -191,8 +190,7 @@ sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *given,
 {
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_layers"));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan_layers: visitor must not be NULL");
+    SW_TRY(swi_given(visitor != NULL, "visitor", "sw_plan_layers"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_layers"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = show_layers(exec, &args, visitor, to);
@@ -260,8 +258,7 @@ sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_v
     sw_run_args args;
     sw_plan_visitor v;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_visit"));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan_visit: visitor must not be NULL");
+    SW_TRY(swi_given(visitor != NULL, "visitor", "sw_plan_visit"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));

@@ -121,8 +121,7 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
 sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)
 {
     sw_prof_header header;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_profile_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_profile_create"));
     SW_TRY(read_opts(&header, opts, "sw_profile_create"));
     return sw_prof_create(out, &header);
 }
@@ -472,9 +471,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
     char name[16];
     sw_prof_device d = {0};
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_device"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out, "sw_exec_device"));
     sw_device_info info = SW_OPTS(sw_device_info, .name = "cpu");
     if (!exec->target.device->backend->host_memory) {
         SW_TRY(look(exec->target.device, name, &d));

@@ -47,8 +47,7 @@ static sw_status add_scopes(sw_nvtx_run *run, sw_nvtx_table *t, const char *laye
         next = strchr(at, '/');
         if (next != NULL)
             *next++ = '\0';
-        SW_TRY(sw_heap_reserve(&t->scopes, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1,
-                               sizeof *t->scopes));
+        SW_TRY(sw_heap_reserve(&t->scopes, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1));
         SW_TRY(sw_nvtx_run_name(run, at, false, &t->scopes[t->n_scopes]));
         t->n_scopes++;
     }
@@ -59,8 +58,7 @@ static sw_status add_scopes(sw_nvtx_run *run, sw_nvtx_table *t, const char *laye
 static sw_status add_op(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace *trace,
                         const swi_node *node, bool same_layer)
 {
-    SW_TRY(
-        sw_heap_reserve(&t->ops, SW_HEAP_PROFILE, &t->cap_ops, t->n_ops + 1, sizeof *t->ops));
+    SW_TRY(sw_heap_reserve(&t->ops, SW_HEAP_PROFILE, &t->cap_ops, t->n_ops + 1));
     sw_nvtx_op *op = &t->ops[t->n_ops];
     char name[320];
     if (same_layer)
@@ -82,8 +80,7 @@ static sw_status add_tensor(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace 
 {
     const swi_storage *s = &trace->storages[storage];
     if (storage >= t->n_tensors) {
-        SW_TRY(sw_heap_reserve(&t->tensors, SW_HEAP_PROFILE, &t->cap_tensors, storage + 1,
-                               sizeof *t->tensors));
+        SW_TRY(sw_heap_reserve(&t->tensors, SW_HEAP_PROFILE, &t->cap_tensors, storage + 1));
         t->n_tensors = storage + 1;
     }
     t->tensors[storage] = (sw_nvtx_tensor){.bytes = s->bytes, .role = s->role};

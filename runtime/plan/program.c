@@ -758,7 +758,6 @@ static sw_status take_clone(swi_program *p, const swi_program *from)
     return program_templates(p);
 }
 
-/* A copy that tests may change; same plan. */
 sw_status swi_program_clone(swi_program **out, const swi_program *from)
 {
     swi_program *p;

@@ -151,5 +151,5 @@ sw_status swi_node_failed(const swi_trace *trace, const swi_node *node, sw_statu
 const char *swi_made_name(const swi_trace *trace, uint32_t storage, const swi_node *node,
                           char *to, size_t bytes);
 
-/* Witness of one program as it stands (tests plant faults in a copy first). */
+/* A copy that tests may plant faults in; same plan. */
 sw_status swi_program_clone(swi_program **out, const swi_program *program);

@@ -35,10 +35,9 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
 
 sw_status swi_node_failed(const swi_trace *t, const swi_node *node, sw_status status)
 {
-    char name[128], text[300];
-    const char *op = swi_op(node->op)->name, *why = text;
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    if (strncmp(text, op, strlen(op)) == 0 && strncmp(text + strlen(op), ": ", 2) == 0)
+    char name[128];
+    const char *op = swi_op(node->op)->name, *why = sw_last_error();
+    if (strncmp(why, op, strlen(op)) == 0 && strncmp(why + strlen(op), ": ", 2) == 0)
         why += strlen(op) + 2;
     SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), why);
 }

@@ -51,7 +51,7 @@ sw_status swi_member_knob_room(sw_members *m)
         SW_FAIL(SW_NOMEM, "members: %u of them with %u knobs are too many", m->n_slots,
                 m->n_first_knobs);
     return sw_heap_reserve(&m->knob_copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
-                           (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies);
+                           (m->n_slots + 1) * m->n_first_knobs);
 }
 
 float *swi_member_knobs(const sw_members *m, uint32_t index)
@@ -150,8 +150,7 @@ static sw_member take_member(sw_members *m, uint32_t index, uint64_t seed)
 sw_status sw_member_new(sw_member *out, sw_members *m, uint64_t seed)
 {
     uint32_t index;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_member_new: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_member_new"));
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_member_new"));
     SW_TRY(swi_slot_take(m, &index));
     const sw_status status = begin(m, index, seed);
@@ -351,8 +350,7 @@ sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value)
 sw_status sw_member_knob_get(sw_member member, sw_knob knob, float *out)
 {
     float *at = NULL;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_member_knob_get: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_member_knob_get"));
     SW_TRY(knob_at(member, knob, "sw_member_knob_get", &at));
     *out = *at;
     return SW_OK;
@@ -382,8 +380,7 @@ sw_status sw_member_progress_set(sw_member member, uint64_t steps, uint64_t batc
 sw_status sw_member_seed(sw_member member, uint64_t *out)
 {
     SW_TRY(swi_member_look(member, "sw_member_seed"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_member_seed: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_member_seed"));
     *out = member.of->slots[member.index].seed;
     return SW_OK;
 }
@@ -461,10 +458,7 @@ sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char 
     SW_TRY(swi_device_store(target->device, &store, 0));
     const sw_arena_opts opts = {
         .label = label, .use = use, .store = store, .budget = target->budget};
-    const sw_status status = sw_arena_create(out, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
+    return sw_arena_create(out, &opts);
 }
 
 static void end(swi_member_pool *c)

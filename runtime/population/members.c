@@ -34,8 +34,7 @@ static sw_status pick_slot(sw_members *m, uint32_t *out)
         return SW_OK;
     }
     SW_TRY(swi_member_knob_room(m));
-    SW_TRY(sw_heap_reserve(&m->slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
-                           sizeof *m->slots));
+    SW_TRY(sw_heap_reserve(&m->slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1));
     *out = m->n_slots++;
     m->slots[*out] = (swi_slot_record){.offset = SWI_NO_RANGE};
     return SW_OK;
@@ -145,8 +144,7 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
 {
     sw_members_opts opts;
     sw_members *m;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, __func__));
     const int threads = swi_target_of(exec)->threads;
@@ -190,9 +188,7 @@ void sw_members_destroy(sw_members *m)
 sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
 {
     SW_TRY(sw_handle_look(m, SW_HANDLE_MEMBERS, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out, __func__));
     const sw_members_memory used = {.size = out->size,
                                     .lanes = m->lanes->n,
                                     .lane_bytes = swi_lanes_bytes(m->member_pool),
@@ -311,8 +307,8 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
             *out = i;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&m->programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
-                           sizeof *m->programs));
+    SW_TRY(
+        sw_heap_reserve(&m->programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1));
     swi_group_program p = {.planned = planned};
     const sw_status status = make_frames(m, &p);
     if (status != SW_OK) {
@@ -431,14 +427,10 @@ static sw_status room_for_results(sw_members *m)
     const size_t all = n * (n_metrics > 0 ? n_metrics : 1);
     if (n > UINT32_MAX / 64 || all > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "%zu members are too many for one run", n);
-    SW_TRY(sw_heap_reserve(&m->metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
-                           sizeof *m->metrics));
-    SW_TRY(sw_heap_reserve(&m->sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all,
-                           sizeof *m->sums));
-    SW_TRY(
-        sw_heap_reserve(&m->made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n, sizeof *m->made));
-    return sw_heap_reserve(&m->ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n,
-                           sizeof *m->ended);
+    SW_TRY(sw_heap_reserve(&m->metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all));
+    SW_TRY(sw_heap_reserve(&m->sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all));
+    SW_TRY(sw_heap_reserve(&m->made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n));
+    return sw_heap_reserve(&m->ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n);
 }
 
 static sw_status prepare(sw_members *m)
@@ -528,9 +520,7 @@ static sw_status members_find(sw_members *m, const sw_members_args *given, const
 sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out, __func__));
     SW_TRY(members_find(m, given, __func__));
     sw_plan_info info = members_larger(m, NULL)->program->info;
     info.model_bytes = m->stride;
@@ -607,8 +597,7 @@ SW_FRAME_CALLER static inline sw_status open_group(sw_members *m, const char *ca
 static sw_status read_visitor(sw_plan_visitor *out, const sw_plan_visitor *given,
                               const char *call)
 {
-    if (given == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", call);
+    SW_TRY(swi_given(given != NULL, "visitor", call));
     return swi_struct_read(SWI_STRUCT_sw_plan_visitor, out, given, call);
 }
 
@@ -654,8 +643,7 @@ sw_status sw_members_shares(sw_members *m, const sw_members_args *args,
                             sw_share_visitor *visitor, void *to)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
-    if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", __func__);
+    SW_TRY(swi_given(visitor != NULL, "visitor", __func__));
     SW_TRY(open_group(m, __func__));
     const sw_status status = show_shares(m, args, visitor, to, __func__);
     swi_leave(m->exec, &no_models);
@@ -749,7 +737,7 @@ sw_status sw_members_profile(sw_members *m, const sw_members_args *args, size_t 
         SW_FAIL(SW_INVALID, "%s: args must be given, for at most %d runs (got %zu)", __func__,
                 MOST_RUNS, n);
     if (n > 0)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args->size, __func__));
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args, __func__));
     for (size_t i = 1; i < n; i++)
         if (args_at(args, i)->size != args->size)
             SW_FAIL(SW_INVALID, "%s: all sizes must be that of the first, %zu (got %zu)",

@@ -36,10 +36,7 @@ static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
         SW_TRY(swi_device_store(swi_device_cpu(), &store, 0));
         const sw_arena_opts opts = {
             .label = "member's batch", .use = SW_ARENA_DATA, .store = store};
-        const sw_status status = sw_arena_create(&lane->batches, &opts);
-        if (status != SW_OK)
-            sw_store_destroy(store);
-        return status;
+        return sw_arena_create(&lane->batches, &opts);
     }
     SW_TRY(swi_member_pool_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
     SW_TRY(swi_member_pool_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));

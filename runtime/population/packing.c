@@ -64,8 +64,7 @@ static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
     left = left < room / one ? left : room / one;
     for (; left > 0; count *= 2) {
         const size_t take = count < left ? count : left;
-        SW_TRY(sw_heap_reserve(&p->parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
-                               sizeof *p->parts));
+        SW_TRY(sw_heap_reserve(&p->parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1));
         p->parts[p->n_parts++] = (part){shape, take, (take * one)};
 
         left -= take;
@@ -238,7 +237,7 @@ static sw_status check(const sw_pack_shape *shapes, size_t n, int threads,
         if (shapes[i].members == 0 || shapes[i].member_bytes == 0)
             SW_FAIL(SW_INVALID, "%s: shape %zu must have members, of at least one byte", call,
                     i);
-    return swi_struct_check(SWI_STRUCT_sw_packing, out->size, call);
+    return swi_struct_check(SWI_STRUCT_sw_packing, out, call);
 }
 
 sw_status sw_pack(const sw_pack_shape *shapes, size_t n, size_t budget, int threads,

@@ -194,8 +194,7 @@ sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
 {
     sw_pbt_opts o;
     sw_pbt *p;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_pbt_opts, &o, given, __func__));
     SW_TRY(check_opts(&o));
     SW_TRY(sw_handle_take(&p, SW_HANDLE_PBT, sizeof(sw_pbt)));
@@ -243,8 +242,7 @@ static sw_status check_hyper(const sw_pbt *p, int member, int hyper, const char 
 sw_status sw_pbt_value(const sw_pbt *p, int member, int hyper, double *out)
 {
     SW_TRY(check_hyper(p, member, hyper, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     *out = swi_pbt_values(p, (uint64_t)member)[hyper];
     return SW_OK;
 }
@@ -262,9 +260,7 @@ sw_status sw_pbt_value_set(sw_pbt *p, int member, int hyper, double value)
 sw_status sw_pbt_describe(const sw_pbt *p, int member, sw_pbt_member *out)
 {
     SW_TRY(pbt_member_check(p, member, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_member, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_member, out, __func__));
     const swi_pbt_one *m = &p->one[member];
     const sw_pbt_member is =
         SW_OPTS(sw_pbt_member, .time = m->time, .score = swi_pbt_sign(p, m->seen),
@@ -702,12 +698,6 @@ static bool step_synch(sw_pbt *p)
     return true;
 }
 
-/* The next thing that happens, if it can: a report is taken, a turn begins. */
-static bool pbt_step(sw_pbt *p)
-{
-    return p->opts.synch ? step_synch(p) : step_asynchronous(p);
-}
-
 /* Whether sw_pbt_next_event may have something to say. */
 static bool pbt_is_due(const sw_pbt *p)
 {
@@ -909,16 +899,14 @@ sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
 {
     sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_NONE, .member = -1, .donor = -1);
     SW_TRY(swi_pbt_check(p, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_event, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_event, out, __func__));
     SW_TRY(swi_pbt_log_begin(p));
     while (e.what == SW_PBT_NONE) {
         if (p->s.n_events > 0)
             take_waiting(p, &e);
         else if (p->s.target >= 0)
             SW_TRY(do_exploit(p, &e));
-        else if (!pbt_step(p))
+        else if (!(p->opts.synch ? step_synch(p) : step_asynchronous(p)))
             break;
     }
     p->s.deciding = e.what != SW_PBT_NONE;

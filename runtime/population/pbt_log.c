@@ -462,8 +462,7 @@ static sw_status read_policy(const char *path, const sw_space *space, uint64_t l
 static sw_status check_policy(const char *path, const sw_space *space, const void *out,
                               const char *call)
 {
-    if (path == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "%s: path and results must not be NULL", call);
+    SW_TRY(swi_given(path != NULL && out != NULL, "path and results", call));
     return sw_handle_check(space, SW_HANDLE_SPACE, call);
 }
 
@@ -578,8 +577,7 @@ static size_t all_bytes(const sw_pbt *p)
 sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
 {
     SW_TRY(swi_pbt_check(p, __func__));
-    if (bytes == NULL || n == NULL)
-        SW_FAIL(SW_INVALID, "%s: bytes and n must not be NULL", __func__);
+    SW_TRY(swi_given(bytes != NULL && n != NULL, "bytes and n", __func__));
     const size_t all = all_bytes(p);
     SW_TRY(sw_heap_alloc(bytes, SW_HEAP_RECORDS, all));
     char *to = *bytes;
@@ -715,8 +713,7 @@ static sw_status take(sw_pbt *t, const char *from)
 sw_status sw_pbt_restore(sw_pbt *p, const void *bytes, size_t n)
 {
     SW_TRY(swi_pbt_check(p, __func__));
-    if (bytes == NULL)
-        SW_FAIL(SW_INVALID, "%s: bytes must not be NULL", __func__);
+    SW_TRY(swi_given(bytes != NULL, "bytes", __func__));
     SW_TRY(check_front(p, bytes, n));
     sw_pbt t = *p;
     SW_TRY(sw_heap_alloc(&t.block, SW_HEAP_RECORDS, t.block_bytes));

@@ -138,8 +138,7 @@ static void tie_tensors(swi_axes *x, int side)
 
 sw_status swi_axis_fix(swi_axes *x, uint32_t axis, const char *what, const char *who)
 {
-    SW_TRY(sw_heap_reserve(&x->fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
-                           sizeof *x->fixed));
+    SW_TRY(sw_heap_reserve(&x->fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1));
     x->fixed[x->n_fixed++] = (swi_fixed){axis, what, who};
     return SW_OK;
 }
@@ -520,13 +519,6 @@ static void resize_end(swi_resize *r)
 
 /* ---- resize ------------------------------------------------------------------------------ */
 
-static sw_status check_info(const sw_resize_info *out, const char *call)
-{
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    return swi_struct_check(SWI_STRUCT_sw_resize_info, out->size, call);
-}
-
 /* As much as the caller's struct has. */
 static void give_info(const swi_resize *r, sw_resize_info *out)
 {
@@ -656,7 +648,7 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
     sw_resize_opts opts;
     swi_resize r = {0};
     uint32_t which;
-    SW_TRY(check_info(out, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_resize_info, out, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
@@ -692,8 +684,7 @@ static sw_status trace_shapes(swi_resize *r, sw_members *to, sw_members *from,
                               const sw_members_args *given, const char *call, const void *frame)
 {
     sw_members_args args;
-    if (given == NULL)
-        SW_FAIL(SW_INVALID, "%s: the arguments must not be NULL", call);
+    SW_TRY(swi_given(given != NULL, "the arguments", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &args, given, call));
     SW_TRY(trace_shape(&r->net[SWI_FROM], from, &args, call, frame));
     return trace_shape(&r->net[SWI_TO], to, &args, call, frame);
@@ -758,7 +749,7 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     swi_resize r = {0};
     SW_TRY(sw_handle_check(to, SW_HANDLE_MEMBERS, __func__));
     SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, __func__));
-    SW_TRY(check_info(out, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_resize_info, out, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     sw_status status = trace_shapes(&r, to, from, args, __func__, SW_FRAME);
     if (status == SW_OK)
@@ -785,13 +776,11 @@ static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
     while (g < x->n_groups && x->groups[g].like != like)
         g++;
     if (g == x->n_groups) {
-        SW_TRY(sw_heap_reserve(&x->groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
-                               sizeof *x->groups));
+        SW_TRY(sw_heap_reserve(&x->groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1));
         x->groups[x->n_groups++] = (swi_group){.like = like};
     }
     swi_group *to = &x->groups[g];
-    SW_TRY(sw_heap_reserve(&to->unit[side], SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
-                           sizeof *to->unit[side]));
+    SW_TRY(sw_heap_reserve(&to->unit[side], SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1));
     to->unit[side][to->n[side]++] = unit;
     return SW_OK;
 }
@@ -850,8 +839,7 @@ static sw_status axes_group(swi_axes *x)
             i++;
         if (i == x->n_sized) {
             const swi_net_value *v = &x->net[SWI_FROM]->values[a / SW_MAX_RANK];
-            SW_TRY(sw_heap_reserve(&x->sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
-                                   sizeof *x->sized));
+            SW_TRY(sw_heap_reserve(&x->sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1));
             x->sized[x->n_sized++] =
                 (swi_sized){.entry = v->entry, .axis = a, .dim = (int)(a % SW_MAX_RANK)};
         }

@@ -325,8 +325,8 @@ static void set_source(const reader *r, uint32_t value, swi_net_value *to)
 static sw_status new_value(reader *r, uint32_t value, bool is_result)
 {
     swi_net *net = r->net;
-    SW_TRY(sw_heap_reserve(&net->values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1,
-                           sizeof *net->values));
+    SW_TRY(
+        sw_heap_reserve(&net->values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1));
     swi_net_value *to = &net->values[net->n_values];
     swi_set_shape(&to->shape, &r->trace->values[value].type.shape);
     set_source(r, value, to);
@@ -347,17 +347,16 @@ static sw_status add_node(reader *r, const swi_node *node)
     const uint32_t n = node->n_in + node->n_out;
     const uint32_t *operand = r->trace->operands + node->first;
     SW_TRY(sw_heap_reserve(&net->operands, SW_HEAP_PROGRAMS, &net->cap_operands,
-                           net->n_operands + n, sizeof *net->operands));
+                           net->n_operands + n));
     for (uint32_t k = 0; k < n; k++) {
         if (r->number[operand[k]] == SWI_NONE)
             SW_TRY(new_value(r, operand[k], k >= node->n_in));
         net->operands[net->n_operands++] = r->number[operand[k]];
     }
 
-    SW_TRY(sw_heap_reserve(&net->nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1,
-                           sizeof *net->nodes));
+    SW_TRY(sw_heap_reserve(&net->nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1));
     SW_TRY(sw_heap_reserve(&net->attrs, SW_HEAP_PROGRAMS, &net->cap_attrs,
-                           net->n_attrs + bytes + 16, 1));
+                           net->n_attrs + bytes + 16));
     if (bytes > 0)
         memcpy(net->attrs + net->n_attrs, given, bytes);
     net->n_attrs += (bytes + 15) & ~15u;
@@ -403,7 +402,7 @@ static sw_status read_outputs(reader *r)
 {
     swi_net *net = r->net;
     SW_TRY(sw_heap_reserve(&net->outputs, SW_HEAP_PROGRAMS, &net->cap_outputs,
-                           r->trace->n_outputs + 1, sizeof *net->outputs));
+                           r->trace->n_outputs + 1));
     for (uint32_t i = 0; i < r->trace->n_outputs; i++) {
         const uint32_t number = r->number[r->trace->outputs[i].value];
         if (number != SWI_NONE)
@@ -792,21 +791,27 @@ static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what)
             swi_axis_fix(w->axes, swi_walk_axis_of(w, k, d), what, swi_op(w->node->op)->name);
 }
 
+/* Position from_a + i of the one and position from_b + i / inner % part of the other are one.
+ */
+static void walk_join(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
+                      int64_t from_b, int64_t n, int64_t inner, int64_t part)
+{
+    const uint32_t axis_a = swi_walk_axis_of(w, a, da), axis_b = swi_walk_axis_of(w, b, db);
+    const uint32_t *at = w->axes->at[w->side];
+    swi_walk_see(w, a, da);
+    swi_walk_see(w, b, db);
+    if (!w->positions)
+        swi_axis_join(w->axes, axis_a, axis_b);
+    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && part > 0 && i < n; i++)
+        swi_position_join(w->axes, w->side, at[axis_a] + (uint32_t)(from_a + i),
+                          at[axis_b] + (uint32_t)(from_b + i / inner % part));
+}
+
 /* Position i of the one and position i of the other, from these on, are one. */
 static void walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
                       int64_t from_b, int64_t n)
 {
-    swi_walk_see(w, a, da);
-    swi_walk_see(w, b, db);
-    if (!w->positions) {
-        swi_axis_join(w->axes, swi_walk_axis_of(w, a, da), swi_walk_axis_of(w, b, db));
-        return;
-    }
-    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && i < n; i++)
-        swi_position_join(
-            w->axes, w->side,
-            w->axes->at[w->side][swi_walk_axis_of(w, a, da)] + (uint32_t)(from_a + i),
-            w->axes->at[w->side][swi_walk_axis_of(w, b, db)] + (uint32_t)(from_b + i));
+    walk_join(w, a, da, from_a, b, db, from_b, n, 1, n);
 }
 
 static void walk_tie(swi_walk *w, uint32_t a, int da, uint32_t b, int db)
@@ -828,19 +833,8 @@ static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n)
  * the run's axis (run, d). */
 static void walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner)
 {
-    const int64_t n = swi_walk_shape_of(w, whole)->dim[dw],
-                  part = swi_walk_shape_of(w, run)->dim[d];
-    swi_walk_see(w, whole, dw);
-    swi_walk_see(w, run, d);
-    if (!w->positions) {
-        swi_axis_join(w->axes, swi_walk_axis_of(w, whole, dw), swi_walk_axis_of(w, run, d));
-        return;
-    }
-    for (int64_t p = 0; swi_walk_is_resized(w, whole, dw) && part > 0 && p < n; p++)
-        swi_position_join(w->axes, w->side,
-                          w->axes->at[w->side][swi_walk_axis_of(w, whole, dw)] + (uint32_t)p,
-                          w->axes->at[w->side][swi_walk_axis_of(w, run, d)] +
-                              (uint32_t)(p / inner % part));
+    walk_join(w, whole, dw, 0, run, d, 0, swi_walk_shape_of(w, whole)->dim[dw], inner,
+              swi_walk_shape_of(w, run)->dim[d]);
 }
 
 /* ---- the others -------------------------------------------------------------------------- */

@@ -152,8 +152,7 @@ static sw_status copy_record(swi_hyper *out, const sw_hyper *h)
 
 sw_status sw_space_create(sw_space **out)
 {
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_space_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_space_create"));
     return sw_handle_take(out, SW_HANDLE_SPACE, sizeof(sw_space));
 }
 
@@ -178,8 +177,7 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     sw_hyper h;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_hyper, &h, given, __func__));
-    if (h.name == NULL)
-        SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
+    SW_TRY(swi_given(h.name != NULL, "the name", "sw_space_add"));
     const size_t n = strnlen(h.name, SWI_HYPER_NAME);
     if (n == 0 || n == SWI_HYPER_NAME)
         SW_FAIL(SW_INVALID,
@@ -216,7 +214,7 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     if (s->n == SWI_HYPERS)
         SW_FAIL(SW_INVALID, "'%s': a space has at most %d hyper-parameters", h.name,
                 SWI_HYPERS);
-    SW_TRY(sw_heap_reserve(&s->hypers, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->hypers));
+    SW_TRY(sw_heap_reserve(&s->hypers, SW_HEAP_RECORDS, &s->cap, s->n + 1));
     SW_TRY(copy_record(&s->hypers[s->n], &h));
     s->n++;
     return SW_OK;
@@ -264,9 +262,7 @@ static sw_status check_at(const sw_space *s, int i, const char *call)
 sw_status sw_space_at(const sw_space *s, int i, sw_hyper *out)
 {
     SW_TRY(check_at(s, i, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_hyper, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_hyper, out, __func__));
     swi_struct_write(SWI_STRUCT_sw_hyper, out, &s->hypers[i].is);
     return SW_OK;
 }
@@ -317,8 +313,7 @@ sw_status sw_space_draw(const sw_space *s, int i, uint64_t seed, uint64_t draw, 
 {
     uint32_t w[4];
     SW_TRY(check_at(s, i, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     sw_rng_words(w, seed, (uint32_t)draw, sw_rng_stream("sw_space_draw"), (uint32_t)i,
                  (uint32_t)(draw >> 32));
     *out = swi_hyper_pick(&s->hypers[i].is, swi_unit53(w[0], w[1]));
@@ -440,8 +435,7 @@ sw_status sw_space_parse(sw_space *s, const char *text)
 {
     void *block;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, __func__));
-    if (text == NULL)
-        SW_FAIL(SW_INVALID, "%s: the text must not be NULL", __func__);
+    SW_TRY(swi_given(text != NULL, "the text", __func__));
     if (strnlen(text, MOST_TEXT + 1) > MOST_TEXT)
         SW_FAIL(SW_INVALID, "'%.40s...': the text must have at most %d bytes", text, MOST_TEXT);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(parts)));

@@ -283,14 +283,13 @@ static sw_status get_array(sw_json_in *in, void *array, uint32_t *n, uint32_t *c
                            size_t element, const field *fields, int n_fields)
 {
     bool end, more = true;
-    void *at;
+    char *at;
     SW_TRY(sw_json_expect(in, '['));
     SW_TRY(sw_json_accept(in, ']', &end));
     while (!end && more) {
+        SW_TRY(sw_heap_reserve_at(array, SW_HEAP_FILES, cap, *n + 1, element, SW_SITE));
         memcpy(&at, array, sizeof at);
-        SW_TRY(sw_heap_reserve(&at, SW_HEAP_FILES, cap, *n + 1, element));
-        memcpy(array, &at, sizeof at);
-        object o = {fields, n_fields, (char *)at + *n * element};
+        object o = {fields, n_fields, at + *n * element};
         SW_TRY(sw_json_get_object(in, take_field, &o));
         ++*n;
         SW_TRY(sw_json_accept(in, ',', &more));
@@ -589,8 +588,7 @@ sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
                                const sw_checkpoint_opts *given)
 {
     sw_checkpoint_opts opts;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_checkpoint_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_checkpoint_create"));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_checkpoint_create"));
     SW_TRY(read_opts(given, &opts));
     sw_checkpoint *c;
@@ -614,10 +612,9 @@ sw_status sw_checkpoint_loader(sw_checkpoint *c, sw_loader *loader)
     SW_TRY(swi_checkpoint_check(c, call));
     SW_TRY(sw_handle_check(loader, SW_HANDLE_LOADER, call));
     swi_checkpoint_give_up(c);
-    SW_TRY(sw_heap_reserve(&c->loaders, SW_HEAP_RECORDS, &c->cap_loaders, c->n_loaders + 1,
-                           sizeof *c->loaders));
-    SW_TRY(sw_heap_reserve(&c->positions, SW_HEAP_RECORDS, &c->cap_positions, c->n_loaders + 1,
-                           sizeof *c->positions));
+    SW_TRY(sw_heap_reserve(&c->loaders, SW_HEAP_RECORDS, &c->cap_loaders, c->n_loaders + 1));
+    SW_TRY(
+        sw_heap_reserve(&c->positions, SW_HEAP_RECORDS, &c->cap_positions, c->n_loaders + 1));
     SW_TRY(swi_loader_identify(loader, &c->positions[c->n_loaders].identity));
     c->loaders[c->n_loaders++] = loader;
     return SW_OK;
@@ -650,8 +647,7 @@ static sw_status blob_of(sw_checkpoint *c, const char *name, swi_blob **out)
             *out = &c->blobs[i];
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&c->blobs, SW_HEAP_FILES, &c->cap_blobs, c->n_blobs + 1,
-                           sizeof *c->blobs));
+    SW_TRY(sw_heap_reserve(&c->blobs, SW_HEAP_FILES, &c->cap_blobs, c->n_blobs + 1));
     *out = &c->blobs[c->n_blobs++];
     snprintf((*out)->name, sizeof(*out)->name, "%s", name);
     return SW_OK;
@@ -704,9 +700,7 @@ sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
 {
     static const char call[] = "sw_checkpoint_describe";
     SW_TRY(swi_checkpoint_check(c, call));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_info, out->size, call));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_info, out, call));
     pthread_mutex_lock(&c->mutex);
     const sw_checkpoint_info info = c->info;
     pthread_mutex_unlock(&c->mutex);
@@ -778,8 +772,7 @@ sw_status swi_checkpoint_stack(sw_checkpoint *c, const swi_stack_source *source,
                     (*source->shape)->name);
 
     swi_checkpoint_give_up(c);
-    SW_TRY(sw_heap_reserve(&c->stacks, SW_HEAP_RECORDS, &c->cap_stacks, c->n_stacks + 1,
-                           sizeof *c->stacks));
+    SW_TRY(sw_heap_reserve(&c->stacks, SW_HEAP_RECORDS, &c->cap_stacks, c->n_stacks + 1));
     swi_list_cut(&c->list, c->models_end);
     swi_stack *s = &c->stacks[c->n_stacks];
     *s = (swi_stack){.source = *source};

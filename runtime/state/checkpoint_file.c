@@ -329,9 +329,8 @@ static sw_status get(sw_checkpoint *c, swi_tensors *file, const swi_tensors_entr
                      void **out)
 {
     const size_t bytes = (size_t)(entry->end - entry->begin);
-    SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1, sizeof *c->got));
-    SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1,
-                           sizeof *c->got_bytes));
+    SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1));
+    SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1));
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     const sw_status status = swi_tensors_read(file, entry, block, bytes);
@@ -412,9 +411,7 @@ sw_status sw_checkpoint_find(sw_checkpoint *c, const char *path, sw_checkpoint_f
     static const char call[] = "sw_checkpoint_find";
     sw_checkpoint_found f = SW_OPTS(sw_checkpoint_found);
     SW_TRY(swi_checkpoint_check(c, call));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_found, out->size, call));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_checkpoint_found, out, call));
     const char *from = path != NULL ? path : c->path;
     if (from == NULL || from[0] == '\0')
         SW_FAIL(SW_INVALID, "%s: path must be given, here or in the options", call);
@@ -459,8 +456,7 @@ sw_status sw_checkpoint_get(sw_checkpoint *c, const char *name, const void **byt
 {
     static const char call[] = "sw_checkpoint_get";
     SW_TRY(swi_checkpoint_check(c, call));
-    if (name == NULL || bytes == NULL || n == NULL)
-        SW_FAIL(SW_INVALID, "%s: name, bytes and n must not be NULL", call);
+    SW_TRY(swi_given(name != NULL && bytes != NULL && n != NULL, "name, bytes and n", call));
     if (c->found == NULL)
         SW_FAIL(SW_INVALID, "%s: call sw_checkpoint_find first; it must find one", call);
     const swi_tensors_entry *entry = find_blob(c, name);

@@ -5,7 +5,6 @@
 #include "profiler/record/json_read.h"
 #include "runtime/base/text_file.h"
 #include "runtime/state/tensor_internal.h"
-#include "runtime/stepwell.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,13 +103,12 @@ static sw_status add_shard(swi_folder *f, const char *path)
 {
     if (f->n_shards == SHARDS_MAX)
         SW_FAIL(SW_UNSUPPORTED, "%s: at most %d shards are read", f->path, SHARDS_MAX);
-    SW_TRY(sw_heap_reserve(&f->shards, SW_HEAP_FILES, &f->cap_shards, f->n_shards + 1,
-                           sizeof *f->shards));
+    SW_TRY(sw_heap_reserve(&f->shards, SW_HEAP_FILES, &f->cap_shards, f->n_shards + 1));
     SW_TRY(swi_tensors_open(&f->shards[f->n_shards], path));
     swi_tensors *file = f->shards[f->n_shards++];
     const uint32_t n = swi_tensors_count(file);
     char name[SWI_NAME_SHOWN];
-    SW_TRY(sw_heap_reserve(&f->at, SW_HEAP_FILES, &f->cap, f->n + n, sizeof *f->at));
+    SW_TRY(sw_heap_reserve(&f->at, SW_HEAP_FILES, &f->cap, f->n + n));
     SW_TRY(sw_map_room(&f->names, SW_HEAP_FILES, f->n + n));
     for (uint32_t i = 0; i < n; i++) {
         const swi_tensors_entry *entry = swi_tensors_at(file, i);

@@ -236,8 +236,7 @@ sw_status sw_params_note(const char *path, const char *key, char *text, size_t b
 static sw_status take_text(swi_tensor_list *list, char **out, size_t bytes)
 {
     char *block;
-    SW_TRY(sw_heap_reserve(&list->texts, SW_HEAP_FILES, &list->cap_texts, list->n_texts + 1,
-                           sizeof *list->texts));
+    SW_TRY(sw_heap_reserve(&list->texts, SW_HEAP_FILES, &list->cap_texts, list->n_texts + 1));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, HEAD + bytes));
     memcpy(block, &bytes, HEAD);
     list->texts[list->n_texts++] = block;
@@ -263,8 +262,7 @@ static sw_status reserve(swi_tensor_list *list, uint32_t more)
 {
     if (more > UINT32_MAX / 8 - list->n)
         SW_FAIL(SW_INVALID, "%u tensors and %u more are too many for a file", list->n, more);
-    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_FILES, &list->cap, list->n + more,
-                           sizeof *list->at));
+    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_FILES, &list->cap, list->n + more));
     return sw_map_room(&list->names, SW_HEAP_FILES, list->cap);
 }
 

@@ -152,8 +152,7 @@ static sw_status read_note(reader *r, void *unused)
     if (file->n_notes == SWI_ST_NOTES_MAX)
         SW_FAIL(SW_FORMAT, "%s: more than %d texts of metadata", swi_tensors_path(file),
                 SWI_ST_NOTES_MAX);
-    SW_TRY(sw_heap_reserve(&file->notes, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1,
-                           sizeof *file->notes));
+    SW_TRY(sw_heap_reserve(&file->notes, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1));
     file->notes[file->n_notes++] = (swi_tensors_note){key, text};
     if (strcmp(key, SWI_KEY_HEADER) == 0)
         r->own = r->json.at - 1;
@@ -179,8 +178,7 @@ static sw_status read_entry(reader *r, void *unused)
     if (file->n == SWI_ST_TENSORS_MAX)
         SW_FAIL(SW_FORMAT, "%s: more than %d tensors", swi_tensors_path(file),
                 SWI_ST_TENSORS_MAX);
-    SW_TRY(sw_heap_reserve(&file->entries, SW_HEAP_FILES, &file->cap, file->n + 1,
-                           sizeof *file->entries));
+    SW_TRY(sw_heap_reserve(&file->entries, SW_HEAP_FILES, &file->cap, file->n + 1));
     file->entries[file->n++] = tensor.is;
     return SW_OK;
 }

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
 #include "runtime/base/module.h"
+#include "runtime/base/structs.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -499,8 +500,7 @@ static sw_status check(const sw_ranks *r, const char *call)
 
 sw_status sw_ranks_open(sw_ranks **out, double timeout_s)
 {
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_ranks_open: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_ranks_open"));
     if (timeout_s != 0.0 && !(timeout_s >= 1.0 && timeout_s <= 1e6))
         SW_FAIL(SW_INVALID, "sw_ranks_open: timeout_s must be 0, or 1 to 1e6 (got %g)",
                 timeout_s);
@@ -536,8 +536,7 @@ size_t sw_ranks_bytes(const sw_ranks *r)
 
 sw_status sw_ranks_gather(sw_ranks *r, const void *mine, size_t bytes, void *all)
 {
-    if (mine == NULL || all == NULL)
-        SW_FAIL(SW_INVALID, "sw_ranks_gather: mine and all must not be NULL");
+    SW_TRY(swi_given(mine != NULL && all != NULL, "mine and all", "sw_ranks_gather"));
     SW_TRY(check(r, "sw_ranks_gather"));
     return swi_ranks_gather(r, mine, bytes, all);
 }

@@ -143,16 +143,6 @@ sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *
     return SW_OK;
 }
 
-sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
-                              const sw_run_args *args, uint32_t which, sw_witness_info *out)
-{
-    swi_frame *frame;
-    SW_TRY(swi_frame_create(&frame, program));
-    const sw_status status = swi_witness_frame(exec, frame, args, which, out);
-    swi_frame_free(frame);
-    return status;
-}
-
 static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
                          sw_witness_info *out)
 {
@@ -172,12 +162,11 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
 {
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_witness"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_witness: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_witness"));
     if (which == 0 || (which & ~SW_WITNESS_ALL) != 0)
         SW_FAIL(SW_INVALID, "sw_witness: `which` must be bits of SW_WITNESS_ALL (got 0x%x)",
                 which);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_witness_info, out->size, "sw_witness"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_witness_info, out, "sw_witness"));
     SW_TRY(swi_read_args(&args, given, true, "sw_witness"));
     if (!exec->target.device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: not supported on a device: a witness looks at "

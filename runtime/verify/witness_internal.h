@@ -114,8 +114,6 @@ sw_status swi_witness_extent(swi_witness *w);
 sw_status swi_witness_death(swi_witness *w);
 sw_status swi_witness_need(swi_witness *w);
 
-/* The program of a frame; or one in a frame of the witness's own. */
+/* The program of a frame. */
 sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                             uint32_t which, sw_witness_info *out);
-sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
-                              const sw_run_args *args, uint32_t which, sw_witness_info *out);

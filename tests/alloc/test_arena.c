@@ -186,8 +186,6 @@ static sw_status create_arena(void *unused)
     if (status == SW_OK) {
         const sw_arena_opts opts = {"sweep", store, budget, {NULL, NULL}};
         status = sw_arena_create(&arena, &opts);
-        if (status != SW_OK)
-            sw_store_destroy(store); /* the arena owns it from success on only */
     }
     if (status == SW_OK)
         status = sw_arena_push(arena, &out, 9000, "range");

@@ -631,7 +631,7 @@ SW_TEST("what is planned is taken")
     CU_ASSERT_EQUAL(plan.total_bytes, plan.model_bytes + plan.arena_bytes + plan.data_bytes);
     CU_ASSERT(plan.data_bytes > 3 * plan.slot_bytes);
     sw_heap_read(SW_HEAP_PINNED, &pinned);
-    CU_ASSERT_EQUAL(pinned.bytes, swi_queue_host_bytes(exec->queue));
+    CU_ASSERT_EQUAL(pinned.bytes, exec->queue->pinned_bytes);
 }
 
 SW_TEST("a budget is one of the card's memory")

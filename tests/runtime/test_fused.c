@@ -1,7 +1,7 @@
 /* Ops that go channel by channel with the one before them: batch norm and what is after
  * it, and their gradients. An exec with checks runs each kernel by itself: the same bits. */
-#include "runtime/verify/witness_internal.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/witness_program.h"
 
 SW_TESTS("fused")
 
@@ -105,7 +105,7 @@ static uint32_t train(norm_net *n, const sw_exec_opts *opts, int rows)
             if (p->trace.storages[s].birth < p->n_ops)
                 p->trace.storages[s].birth = swi_made_at(p, s);
         swi_program_bind(p);
-        CU_ASSERT_EQUAL(swi_witness_program(exec, p, &args, SW_WITNESS_ACCESS, &seen), SW_OK);
+        CU_ASSERT_EQUAL(sw_witness_program(exec, p, &args, SW_WITNESS_ACCESS, &seen), SW_OK);
         SW_CHECK(strstr(seen.first_fault, "is touched before its birth") != NULL, "'%s'",
                  seen.first_fault);
         swi_program_free(p);

@@ -378,6 +378,21 @@ static const struct {
 #undef SWI_STRUCT
 #undef SWI_SINCE
 
+/* Name, size, size in 0.1. */
+#define SWI_SINCE(type, member)
+#define SWI_STRUCT(type, first, now)                                                           \
+    {#type, sizeof(type),                                                                      \
+     (offsetof(type, first) + sizeof(((type *)0)->first) + _Alignof(type) - 1) /               \
+         _Alignof(type) * _Alignof(type)},
+static const struct {
+    const char *name;
+    size_t bytes, least;
+} structs[] = {
+#include "runtime/base/structs.def"
+};
+#undef SWI_STRUCT
+#undef SWI_SINCE
+
 /* ---- promises ---------------------------------------------------------------------------- */
 
 static bool all_are(const unsigned char *p, size_t n, unsigned char wanted)
@@ -420,24 +435,24 @@ static void try_size(scene *s, size_t c, size_t size)
     if (calls[c].result)
         memset(r.bytes, 0xa5, sizeof r);
     else /* what this library does not know has no meaning to it */
-        memset(r.bytes + swi_struct_bytes(which), 0xa5, sizeof r - swi_struct_bytes(which));
+        memset(r.bytes + structs[which].bytes, 0xa5, sizeof r - structs[which].bytes);
     r.size = size;
     const bool good =
-        size >= swi_struct_least(which) && size <= SWI_STRUCT_MOST && !is_cut(which, size);
+        size >= structs[which].least && size <= SWI_STRUCT_MOST && !is_cut(which, size);
     const sw_status status = calls[c].of(s, &r);
     SW_CHECK(status == (good ? SW_OK : SW_INVALID), "%s of %zu bytes: %s: %s",
-             swi_struct_name(which), size, sw_status_name(status), sw_last_error());
+             structs[which].name, size, sw_status_name(status), sw_last_error());
     if (!good) {
         char set[80];
-        snprintf(set, sizeof set, "set it to sizeof(%s)", swi_struct_name(which));
+        snprintf(set, sizeof set, "set it to sizeof(%s)", structs[which].name);
         SW_CHECK(strstr(sw_last_error(), set) != NULL, "%s", sw_last_error());
     }
     if (!calls[c].result)
         return;
-    size_t room_for = size < swi_struct_bytes(which) ? size : swi_struct_bytes(which);
+    size_t room_for = size < structs[which].bytes ? size : structs[which].bytes;
     room_for = good ? room_for : sizeof r.size;
     SW_CHECK(r.size == size && all_are(r.bytes + room_for, sizeof r - room_for, 0xa5),
-             "%s of %zu bytes: something was written after it", swi_struct_name(which), size);
+             "%s of %zu bytes: something was written after it", structs[which].name, size);
 }
 
 SW_TEST("every size of every struct is accepted or refused, none is cut")
@@ -445,7 +460,7 @@ SW_TEST("every size of every struct is accepted or refused, none is cut")
     scene s;
     scene_new(&s);
     for (size_t c = 0; c < SWI_STRUCTS; c++) {
-        for (size_t size = 0; size <= swi_struct_bytes((swi_struct)c) + 64; size++)
+        for (size_t size = 0; size <= structs[c].bytes + 64; size++)
             try_size(&s, c, size);
         try_size(&s, c, SWI_STRUCT_MOST);
         try_size(&s, c, SWI_STRUCT_MOST + 1);

@@ -1,5 +1,6 @@
 /* Planted faults: each is a plan that is wrong in one place, or a kernel that does one thing
  * that it does not say. The witness for it must report it, and name it. */
+#include "tests/support/witness_program.h"
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"
 #include <setjmp.h>
@@ -80,13 +81,13 @@ static void report(const planted *x)
         return;
     sw_witness_info seen = SW_OPTS(sw_witness_info);
     fixture_keep(f);
-    SW_CHECK(swi_witness_program(f->exec, p, &f->args, SW_WITNESS_ALL, &seen) == SW_OK &&
+    SW_CHECK(sw_witness_program(f->exec, p, &f->args, SW_WITNESS_ALL, &seen) == SW_OK &&
                  seen.agreed == SW_WITNESS_ALL,
              "%s: before planting: %s %s", x->name, seen.first_fault, sw_last_error());
     if (x->plant != NULL)
         x->plant(p);
     probe_does = x->does;
-    const sw_status status = swi_witness_program(f->exec, p, &f->args, x->by, &seen);
+    const sw_status status = sw_witness_program(f->exec, p, &f->args, x->by, &seen);
     probe_does = PROBE_HONEST;
     SW_CHECK(status == SW_OK, "%s: %s", x->name, sw_last_error());
     SW_CHECK(seen.n_faults > 0 && (seen.agreed & x->by) == 0, "%s: not reported", x->name);

@@ -3,8 +3,8 @@
  * the role or layer with other bytes. */
 #include "alloc/base/message.h"
 #include "runtime/observe/observe.h"
-#include "runtime/verify/witness_internal.h"
 #include "tests/support/seen_breakdown.h"
+#include "tests/support/witness_program.h"
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"
 
@@ -214,7 +214,7 @@ static void report(const planted *x)
     x->plant(p);
     swi_program_bind(p);
     swi_program_measure(p);
-    CU_ASSERT_EQUAL(swi_witness_program(f->exec, p, &f->args, SW_WITNESS_ACCESS, &info), SW_OK);
+    CU_ASSERT_EQUAL(sw_witness_program(f->exec, p, &f->args, SW_WITNESS_ACCESS, &info), SW_OK);
     SW_CHECK(info.agreed == 0 && info.n_faults >= 2, "%s: %u faults", x->name, info.n_faults);
     const sw_seen_breakdown seen = seen_by(f);
     SW_CHECK(sw_same_breakdown(&seen, &honest, why, sizeof why), "%s: %s", x->name, why);

@@ -359,8 +359,7 @@ static sw_status measure_times(timing *m, uint64_t steps, row *r)
                 k++;
             if (k == plain->n_ops)
                 SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
-            SW_TRY(sw_heap_reserve(&m->repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
-                                   sizeof *m->repeats));
+            SW_TRY(sw_heap_reserve(&m->repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1));
             m->repeats[m->n].of = k;
             SW_TRY(cli_times_init(&m->repeats[m->n++].ns, steps));
         }

@@ -113,11 +113,7 @@ static sw_status open_alone(alone *a)
             .label = loops[i],
             .store = store,
             .observer = i == UNWATCHED ? (sw_observer){0} : sw_watch_observer(&a->watch[i])};
-        const sw_status status = sw_arena_create(&a->arena[i], &opts);
-        if (status != SW_OK) {
-            sw_store_destroy(store);
-            return status;
-        }
+        SW_TRY(sw_arena_create(&a->arena[i], &opts));
         SW_TRY(sw_arena_grow(a->arena[i], 1 << 19, true));
     }
     a->watch[LOGGED].log = a->log;

@@ -5,7 +5,6 @@
 #include "alloc/placement/placement.h"
 #include "tools/bench/bench.h"
 #include "tools/job/job.h"
-#include <string.h>
 
 static struct {
     int64_t runs, batch;

@@ -475,9 +475,8 @@ static sw_status add_op(ops *b, const swi_trace *trace, const swi_node *node, ui
             return SW_OK;
         }
     }
-    void *rows = b->rows; /* and one for all */
-    SW_TRY(sw_heap_reserve(&rows, SW_HEAP_RECORDS, &b->cap_rows, b->n_rows + 2, sizeof r));
-    b->rows = rows;
+    /* and one for all */
+    SW_TRY(sw_heap_reserve(&b->rows, SW_HEAP_RECORDS, &b->cap_rows, b->n_rows + 2));
     b->rows[b->n_rows++] = r;
     return SW_OK;
 }

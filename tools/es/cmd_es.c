@@ -376,8 +376,7 @@ static int run(es_run *r)
     ran = ran == SW_OK ? closed : ran;
     if (ran == SW_OK && r->opts.save != NULL && r->generation > 0)
         ran = job_save_params(&r->opts.job, r->job.net.model, r->opts.save);
-    if (ran != SW_OK)
-        return cli_library_error(ran, false);
+    CLI_LIBRARY(ran, false);
     const int status = es_check_witness(r);
     return es_print(r, cli_interrupted() || r->stopped ? CLI_INTERRUPTED : status);
 }

@@ -81,8 +81,7 @@ static int go_on(es_run *r, const char *path)
         status = sw_es_generation_set(r->job.es, r->generation);
     if (status == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s: %s", path, sw_last_error());
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(status, true);
     if (r->generation > r->generations)
         return cli_error(CLI_USAGE,
                          "--resume %s: it is after generation %" PRIu64
@@ -103,10 +102,7 @@ int es_resume(es_run *r)
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     if (job_resume_path(o->resume, o->checkpoint) == NULL)
         return CLI_GO;
-    const sw_status status =
-        cli_saved(sw_checkpoint_create(&r->checkpoint, r->job.exec, &opts));
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(cli_saved(sw_checkpoint_create(&r->checkpoint, r->job.exec, &opts)), false);
     const int looked =
         job_resume_find(r->checkpoint, o->resume, o->checkpoint, o->quiet, &found);
     const int code = looked == CLI_GO && found.found ? go_on(r, found.path) : looked;

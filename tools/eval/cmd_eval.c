@@ -103,8 +103,7 @@ static int eval_open(evaluation *e, sw_step_fn *fn)
     sw_status status = e->opts.load != NULL ? sw_file_look(e->opts.load, &there) : SW_OK;
     if (status == SW_OK && !there) /* before data that may take minutes to read */
         return cli_error(CLI_DAMAGED, "--load-params %s: there is no such file", e->opts.load);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(status, true);
     e->job.limited[strcmp(e->opts.part, "train") != 0] = e->job.batch;
     CLI_TRY(job_load(&e->job, false));
     /* The part in question stands in `test`, for which JOB_NONE plans. */

@@ -229,8 +229,7 @@ static int price(evolve *e, const sw_genome *genome)
         status = plan_phases(e, genome, info.batch, &plan);
     if (status == SW_OK && e->opts.plot != NULL)
         status = evolve_graph_save(genome, e->opts.plot);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     if (e->opts.json) {
         sw_json json;
         result_json_begin(&json);
@@ -489,8 +488,7 @@ static int search(evolve *e)
     int status = e->stopped || cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
     if (ran == SW_OK && e->ranks != NULL)
         ran = evolve_ranks_finish(e, &status);
-    if (ran != SW_OK)
-        return cli_library_error(ran, false);
+    CLI_LIBRARY(ran, false);
     if (!evolve_is_first(e))
         return status;
     if (!e->opts.quiet && e->progress.what != SW_EVOLVE_ENDED)

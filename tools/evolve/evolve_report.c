@@ -3,7 +3,6 @@
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 /* Two panels over candidates: accuracy by the rung that each has reached, and predicted bytes
  * with the budget as a line. */

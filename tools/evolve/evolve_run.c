@@ -540,8 +540,7 @@ int evolve_open(evolve *e)
     }
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     if (e->ranks != NULL)
         CLI_TRY(evolve_ranks_agree(e));
     return resume(e);

@@ -625,8 +625,7 @@ static int show_found(const info_opts *o, const found *f)
         status = found_json(f);
     else
         found_print(f);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     if (f->damage[0] == '\0')
         return cli_finish(CLI_DONE);
     cli_flush();
@@ -652,8 +651,7 @@ static int show_tensors(const info_opts *o)
     if (damaged)
         (void)cli_error(CLI_DAMAGED, "%s", info.damage);
     info_close(&info);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     return cli_finish(damaged ? CLI_DAMAGED : CLI_DONE);
 }
 

@@ -115,7 +115,7 @@ static bool take(void *context, const char *name)
         d->more++;
         return true;
     }
-    d->status = sw_heap_reserve(&d->file, SW_HEAP_FILES, &d->cap, d->n + 1, sizeof *d->file);
+    d->status = sw_heap_reserve(&d->file, SW_HEAP_FILES, &d->cap, d->n + 1);
     if (d->status != SW_OK)
         return false;
     snprintf(d->file[d->n].name, sizeof d->file[d->n].name, "%s", name);

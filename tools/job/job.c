@@ -367,8 +367,7 @@ int job_check_machine(job *j, bool witness)
     const size_t there = j->machine.bytes;
     if (status == SW_OK)
         status = sw_exec_device(j->exec, &device);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     const size_t sets = j->train.info.bytes + j->test.info.bytes;
     if (device.total_bytes > 0) {
         if (sets > there)

@@ -1,10 +1,8 @@
 /* hf: the model of a folder of transformers; --lora trains adapters beside its frozen
  * weights. */
-#include "alloc/base/mem.h"
 #include "tools/models/hf_save.h"
 #include "tools/models/models.h"
 #include <inttypes.h>
-#include <string.h>
 
 enum { CONTEXT = 1024 }; /* positions without --context, where the model has so many */
 

@@ -5,7 +5,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/text_file.h"
 #include "runtime/state/model_folder.h"
-#include "runtime/stepwell.h"
 #include <stdio.h>
 #include <string.h>
 

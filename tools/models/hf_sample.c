@@ -1,7 +1,5 @@
 #include "tools/models/hf_sample.h"
 #include "alloc/base/mem.h"
-#include <stdio.h>
-#include <string.h>
 
 /* ---- programs ---------------------------------------------------------------------------- */
 

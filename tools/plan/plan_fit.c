@@ -271,8 +271,7 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
     }
     if (searched == SW_OK)
         searched = plan_answer(&t, &fit);
-    if (searched != SW_OK)
-        return cli_library_error(searched, false);
+    CLI_LIBRARY(searched, false);
     fit.capped = fit.found.batch == most_units(&t);
     fit.found.batch *= t.unit;
     fit.found.excluded_from *= t.unit;

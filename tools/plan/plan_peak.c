@@ -78,8 +78,7 @@ static const char model[] = "model", step[] = "step"; /* segments */
 static held *add(holding *to, const char *name, const char *layer, const char *op)
 {
     if (to->status == SW_OK)
-        to->status =
-            sw_heap_reserve(&to->at, SW_HEAP_FILES, &to->cap, to->n + 1, sizeof *to->at);
+        to->status = sw_heap_reserve(&to->at, SW_HEAP_FILES, &to->cap, to->n + 1);
     if (to->status != SW_OK)
         return NULL;
     held *x = &to->at[to->n++];

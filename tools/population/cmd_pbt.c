@@ -121,8 +121,7 @@ static int pop_hypers_read(pop *p)
         status = sw_space_parse(p->space, p->opts.hyper[i]);
     if (status == SW_INVALID)
         return cli_error(CLI_USAGE, "%s", sw_last_error());
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     for (int i = 0; i < p->opts.n_hypers; i++) {
         sw_hyper is = SW_OPTS(sw_hyper);
         CLI_LIBRARY(sw_space_at(p->space, i, &is), false);
@@ -419,8 +418,7 @@ static int end_of(pop *p, sw_status ran)
         ran = pop_plot_save(p);
     const sw_status closed = job_metrics_close(&p->metrics);
     ran = ran == SW_OK ? closed : ran;
-    if (ran != SW_OK)
-        return cli_library_error(ran, false);
+    CLI_LIBRARY(ran, false);
     return pop_print(p, pop_stopped(p) ? CLI_INTERRUPTED : CLI_DONE);
 }
 
@@ -461,8 +459,7 @@ static int run(pop *p)
             ran = pop_run(p);
         p->wall_ns = cli_clock_ns() - p->start_ns;
         cli_progress("%s", "");
-        if (ran != SW_OK)
-            return cli_library_error(ran, false);
+        CLI_LIBRARY(ran, false);
         if (cli_interrupted())
             return cli_error(CLI_INTERRUPTED, "interrupted: both runs must end to be compared");
         const int best_without = pop_best(p);

@@ -81,8 +81,7 @@ static sw_status slot_for(pop *p, int *out)
             *out = i;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&p->shapes, SW_HEAP_RECORDS, &cap, (uint32_t)p->n_shapes + 1,
-                           sizeof *p->shapes));
+    SW_TRY(sw_heap_reserve(&p->shapes, SW_HEAP_RECORDS, &cap, (uint32_t)p->n_shapes + 1));
     p->cap_shapes = (int)cap;
     p->shapes[p->n_shapes] = NULL;
     *out = p->n_shapes++;
@@ -189,7 +188,7 @@ void pop_state_free(pop *p, pop_state *s)
     if (p->pause.write != NULL) {
         /* Without memory for it the place is lost until the end. */
         if (sw_heap_reserve(&p->pause.free, SW_HEAP_RECORDS, &p->pause.cap_free,
-                            p->pause.n_free + 1, sizeof *p->pause.free) == SW_OK)
+                            p->pause.n_free + 1) == SW_OK)
 
             p->pause.free[p->pause.n_free++] = *s;
     } else
@@ -641,8 +640,7 @@ static int look_into(pop *p, need *needs, int64_t n)
         return p->memory.refused_knob;
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step");
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     return p->memory.n_refused == p->memory.n_configs ? refuse(p, needs) : CLI_GO;
 }
 

@@ -198,8 +198,7 @@ static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
             *out = i;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&p->told, SW_HEAP_RECORDS, &p->cap_told, p->n_told + 1,
-                           sizeof *p->told));
+    SW_TRY(sw_heap_reserve(&p->told, SW_HEAP_RECORDS, &p->cap_told, p->n_told + 1));
     sw_members_args args[POP_PARTS];
     for (int i = 0; i < POP_PARTS; i++)
         args[i] = pop_args(s, (pop_part)i);

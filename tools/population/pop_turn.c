@@ -749,8 +749,7 @@ int pop_replay(pop *p)
         status = pop_measure(p);
     if (status == SW_OK && !cli_interrupted())
         status = pop_save_params(p);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     return pop_print(p, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
 }
 

@@ -389,8 +389,7 @@ static int report_file(const report_settings *s)
     report_live live = {0};
     const bool text = !s->json && strcmp(s->format, "text") == 0;
     sw_status status = report_open(&r, s->file, NULL);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(status, true);
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
     report_rank_rows ranks = {0};
     if (s->by == NULL)
@@ -505,9 +504,7 @@ static int run_several(const report_settings *s, int n)
                          "options --device and --ascii go with them",
                          s->replan ? " (got --replan, which takes one file)" : "");
     bool foreign;
-    const sw_status status = snapshot_is(s->files[0], &foreign);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(snapshot_is(s->files[0], &foreign), true);
     return foreign ? report_ranks(s, n) : report_rank_profiles(s, n);
 }
 

@@ -99,12 +99,10 @@ static int print(population *p, const population_pair *pair, const plan *x,
         gate.base = peak_of(pair->of[1]);
     const report_tail tail = {report_gate_more, &gate},
                       *more = report_gate_asked(&a->limits) ? &tail : NULL;
-    const sw_status status =
-        x->html != NULL ? cli_saved(sw_file_replace(x->html, write_page, p))
-        : pair != NULL  ? population_compare(pair, x->format, more, &a->style)
-                        : population_print(p, x->member, x->format, more, &a->style);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(x->html != NULL ? cli_saved(sw_file_replace(x->html, write_page, p))
+                : pair != NULL  ? population_compare(pair, x->format, more, &a->style)
+                                : population_print(p, x->member, x->format, more, &a->style),
+                false);
     int code = report_gate_judge(&gate, x->format == POPULATION_TEXT && !a->style.quiet);
     if (pair != NULL && pair->of[1] != p && pair->of[1]->file.damaged_line > 0)
         code = report_end(&pair->of[1]->file, code);

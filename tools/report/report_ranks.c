@@ -18,8 +18,7 @@ struct report_rank_row {
 
 static sw_status add(report_rank_rows *rows, const report *r)
 {
-    SW_TRY(
-        sw_heap_reserve(&rows->at, SW_HEAP_PROFILE, &rows->cap, rows->n + 1, sizeof *rows->at));
+    SW_TRY(sw_heap_reserve(&rows->at, SW_HEAP_PROFILE, &rows->cap, rows->n + 1));
     report_rank_row *to = &rows->at[rows->n++];
     *to = (report_rank_row)SW_INIT(.is = r->rank, .runs = r->runs + r->evaluations,
                                    .wall_ns = r->file.wall_ns,

@@ -251,8 +251,7 @@ static sw_status read_traces(run *r, const snapshot_file *f)
     for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
         if ((devices[d / 64] >> d % 64 & 1) == 0 || (asked >= 0 && asked != d))
             continue;
-        SW_TRY(sw_heap_reserve(&r->traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1,
-                               sizeof *r->traces));
+        SW_TRY(sw_heap_reserve(&r->traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1));
         SW_TRY(snapshot_trace_read(&r->traces[r->n_traces++], f, d));
     }
     if (r->n_traces == 0 && asked >= 0)
@@ -510,8 +509,7 @@ static int by_size(const void *a, const void *b)
 static sw_status add_rank(run *r, const replan *of)
 {
     const int phase = of->lives.roles.phase[of->whole.position];
-    SW_TRY(sw_heap_reserve(&r->ranks, SW_HEAP_PROFILE, &r->cap_ranks, r->n_ranks + 1,
-                           sizeof *r->ranks));
+    SW_TRY(sw_heap_reserve(&r->ranks, SW_HEAP_PROFILE, &r->cap_ranks, r->n_ranks + 1));
     const uint64_t most = of->whole.most, bytes = of->at_peak[0].bytes;
     rank *x = &r->ranks[r->n_ranks++];
     *x = (rank)SW_INIT(.file = r->file, .phase = phase >= 0 ? sw_prof_phase_name(phase) : NULL,

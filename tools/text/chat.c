@@ -5,7 +5,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/text_file.h"
-#include "runtime/stepwell.h"
 #include "tools/text/tokenizer_internal.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,7 +89,7 @@ static sw_status make_room(buffer *b, size_t n)
 {
     if (b->n + n >= LINE_MAX)
         SW_FAIL(SW_FORMAT, "a conversation must have less than 1 GiB");
-    return sw_heap_reserve(&b->at, SW_HEAP_FILES, &b->cap, b->n + (uint32_t)n + 1, 1);
+    return sw_heap_reserve(&b->at, SW_HEAP_FILES, &b->cap, b->n + (uint32_t)n + 1);
 }
 
 static sw_status put(buffer *b, const char *text, size_t n)
@@ -472,8 +471,8 @@ static sw_status read_messages(sw_json_in *in, chat *c, line_part part)
         SW_TRY(sw_json_get_object(in, read_message, &l));
         if (!l.has_role || !l.has_content)
             return sw_json_bad(in, "a message must have 'role' and 'content'");
-        SW_TRY(sw_heap_reserve(&c->messages, SW_HEAP_FILES, &c->cap_messages, c->n_messages + 1,
-                               sizeof *c->messages));
+        SW_TRY(
+            sw_heap_reserve(&c->messages, SW_HEAP_FILES, &c->cap_messages, c->n_messages + 1));
         /* Those of a prompt come first, wherever they are in the line. */
         const uint32_t at = part == PROMPT ? c->n_prompt++ : c->n_messages;
         memmove(c->messages + at + 1, c->messages + at,
@@ -520,8 +519,7 @@ static sw_status read_line(sw_json_in *in, const char *key, void *context)
 /* A part that counts begins here, or ends: in turn. */
 static sw_status mark(chat *c)
 {
-    SW_TRY(sw_heap_reserve(&c->bounds, SW_HEAP_FILES, &c->cap_bounds, c->n_bounds + 1,
-                           sizeof *c->bounds));
+    SW_TRY(sw_heap_reserve(&c->bounds, SW_HEAP_FILES, &c->cap_bounds, c->n_bounds + 1));
     c->bounds[c->n_bounds++] = c->rendered.n;
     return SW_OK;
 }
@@ -749,13 +747,11 @@ static sw_status make_ids(chat *c)
 {
     const bool plain = c->n_messages == 0 || c->has[TEXT] || c->is_text[COMPLETION] ||
                        known[c->known].kind == PLAIN;
-    SW_TRY(sw_heap_reserve(&c->tokens, SW_HEAP_FILES, &c->cap_tokens, c->n_bounds,
-                           sizeof *c->tokens));
+    SW_TRY(sw_heap_reserve(&c->tokens, SW_HEAP_FILES, &c->cap_tokens, c->n_bounds));
     SW_TRY(tokenizer_encode(c->t, &c->ids, c->rendered.at, c->rendered.n, plain, c->bounds,
                             c->tokens, c->n_bounds));
     const uint32_t n = c->ids.n;
-    SW_TRY(sw_heap_reserve(&c->labels.at, SW_HEAP_DATASETS, &c->labels.cap, n,
-                           sizeof *c->labels.at));
+    SW_TRY(sw_heap_reserve(&c->labels.at, SW_HEAP_DATASETS, &c->labels.cap, n));
     for (uint32_t i = 0; i < n; i++)
         c->labels.at[i] = c->has[TEXT] ? c->ids.at[i] : SWI_NOT_COUNTED;
     for (uint32_t k = 0; k + 1 < c->n_bounds; k += 2)
@@ -768,8 +764,7 @@ sw_status chat_prompt(chat *c, token_ids *ids, const char *text)
 {
     SW_TRY(begin_line(c));
     SW_TRY(say(&c->texts, text));
-    SW_TRY(
-        sw_heap_reserve(&c->messages, SW_HEAP_FILES, &c->cap_messages, 1, sizeof *c->messages));
+    SW_TRY(sw_heap_reserve(&c->messages, SW_HEAP_FILES, &c->cap_messages, 1));
     c->messages[c->n_messages++] = (message){.role = USER, .content = {0, c->texts.n}};
     SW_TRY(render_messages(c));
     const bool plain = known[c->known].kind == PLAIN;
@@ -798,9 +793,7 @@ static sw_status take_line(sw_json_in *in, void *context)
         status = r->each(r->context, c->ids.at, c->labels.at, c->ids.n);
     if (status == SW_OK || status == SW_STOPPED)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
-    SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, in->line, why);
+    SW_FAIL(status, "%s: line %" PRIu64 ": %s", in->path, in->line, sw_last_error());
 }
 
 sw_status chat_read(chat *c, const char *path, size_t unpack_bytes, chat_each *each,

@@ -1,7 +1,6 @@
 /* PCRE2's memory comes from our heap, so it is counted and can be made to fail. Its compiler of
  * machine code is not used: that takes pages that nothing counts. */
 #include "tools/text/split.h"
-#include "runtime/stepwell.h"
 
 #if SW_HAVE_PCRE2
 

@@ -2,7 +2,6 @@
  * at those added tokens that are found after that, then pattern by pattern into words. In each
  * word neighbours are merged, the lowest rank first, by a heap: n log n for a word of n bytes.
  */
-#include "runtime/stepwell.h"
 #include "profiler/record/utf8.h"
 #include "tools/text/tokenizer_internal.h"
 #include <string.h>
@@ -62,15 +61,13 @@ sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes, cons
     if (!t->nfc || plain == bytes)
         return SW_OK;
     const utf8proc_option_t form = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    SW_TRY(sw_heap_reserve(&t->codes, SW_HEAP_RECORDS, &t->cap_codes, (uint32_t)bytes / 2 + 8,
-                           sizeof *t->codes));
+    SW_TRY(sw_heap_reserve(&t->codes, SW_HEAP_RECORDS, &t->cap_codes, (uint32_t)bytes / 2 + 8));
     utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (ptrdiff_t)bytes,
                                             t->codes, t->cap_codes - 1, form);
     if (n >= (utf8proc_ssize_t)t->cap_codes) {
         if (n > (utf8proc_ssize_t)TEXT_MAX)
             SW_FAIL(SW_NOMEM, "a text of %zu bytes is too long to be normalized", bytes);
-        SW_TRY(sw_heap_reserve(&t->codes, SW_HEAP_RECORDS, &t->cap_codes, (uint32_t)n + 1,
-                               sizeof *t->codes));
+        SW_TRY(sw_heap_reserve(&t->codes, SW_HEAP_RECORDS, &t->cap_codes, (uint32_t)n + 1));
         n = utf8proc_decompose((const utf8proc_uint8_t *)text, (ptrdiff_t)bytes, t->codes,
                                t->cap_codes - 1, form);
     }
@@ -79,8 +76,8 @@ sw_status tokenizer_normalize(tokenizer *t, const char *text, size_t bytes, cons
     if (n < 0)
         SW_FAIL(SW_FORMAT, "a text of %zu bytes cannot be normalized: %s", bytes,
                 utf8proc_errmsg(n));
-    SW_TRY(sw_heap_reserve(&t->normalized, SW_HEAP_RECORDS, &t->cap_normalized, (uint32_t)n + 1,
-                           1));
+    SW_TRY(
+        sw_heap_reserve(&t->normalized, SW_HEAP_RECORDS, &t->cap_normalized, (uint32_t)n + 1));
     memcpy(t->normalized, t->codes, (size_t)n + 1);
     *out = t->normalized;
     *out_bytes = (size_t)n;
@@ -108,7 +105,7 @@ static sw_status emit(encoding *e, uint32_t id, size_t bytes)
     while (e->n_found < e->n_placed && (e->n_found % 2 == 0 ? e->place[e->n_found] < e->done
                                                             : e->place[e->n_found] <= begin))
         e->tokens[e->n_found++] = ids->n;
-    SW_TRY(sw_heap_reserve(&ids->at, SW_HEAP_DATASETS, &ids->cap, ids->n + 1, sizeof *ids->at));
+    SW_TRY(sw_heap_reserve(&ids->at, SW_HEAP_DATASETS, &ids->cap, ids->n + 1));
     ids->at[ids->n++] = (int32_t)id;
     return SW_OK;
 }
@@ -166,10 +163,8 @@ static sw_status put_word(encoding *e, const char *word, size_t bytes, size_t ex
     if (whole != NULL)
         return emit(e, whole->thing, bytes - extra);
     /* A merge takes one pair and brings two at most. */
-    SW_TRY(sw_heap_reserve(&t->symbols, SW_HEAP_RECORDS, &t->cap_symbols, (uint32_t)bytes,
-                           sizeof *t->symbols));
-    SW_TRY(sw_heap_reserve(&t->pairs, SW_HEAP_RECORDS, &t->cap_pairs, 2 * (uint32_t)bytes,
-                           sizeof *t->pairs));
+    SW_TRY(sw_heap_reserve(&t->symbols, SW_HEAP_RECORDS, &t->cap_symbols, (uint32_t)bytes));
+    SW_TRY(sw_heap_reserve(&t->pairs, SW_HEAP_RECORDS, &t->cap_pairs, 2 * (uint32_t)bytes));
     symbol *s = t->symbols;
     uint32_t n = 0, n_pairs = 0;
     size_t missing = 0; /* bytes that no token has are left out, as tokenizers does */
@@ -227,7 +222,7 @@ static sw_status put_pieces(encoding *e, uint32_t stage, const char *text, size_
     size_t extra = prefix;
     if (prefix) {
         SW_TRY(sw_heap_reserve(&t->prefixed, SW_HEAP_RECORDS, &t->cap_prefixed,
-                               (uint32_t)bytes + 1, 1));
+                               (uint32_t)bytes + 1));
         t->prefixed[0] = ' ';
         memcpy(t->prefixed + 1, text, bytes);
         text = t->prefixed;
@@ -461,7 +456,7 @@ static sw_status make_room(token_text *out, size_t bytes)
     if (bytes > TEXT_MAX)
         SW_FAIL(SW_NOMEM, "a text of %zu bytes is too long", bytes);
     return sw_heap_reserve(&out->at, SW_HEAP_FILES, &out->cap,
-                           out->n + 3 * ((uint32_t)bytes + out->n_held) + 1, 1);
+                           out->n + 3 * ((uint32_t)bytes + out->n_held) + 1);
 }
 
 static void put_broken(token_text *out)

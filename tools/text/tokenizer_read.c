@@ -175,8 +175,7 @@ static sw_status put_token(reader *r, uint64_t id, const char *text, size_t n, b
         SW_FAIL(SW_FORMAT, "%s: ids must be below %u (got %llu)", r->path, IDS_MAX,
                 (unsigned long long)id);
     if (id >= t->n_tokens) {
-        SW_TRY(sw_heap_reserve(&t->tokens, SW_HEAP_RECORDS, &t->cap_tokens, (uint32_t)id + 1,
-                               sizeof *t->tokens));
+        SW_TRY(sw_heap_reserve(&t->tokens, SW_HEAP_RECORDS, &t->cap_tokens, (uint32_t)id + 1));
         t->n_tokens = (uint32_t)id + 1;
     }
     token *is = &t->tokens[id];
@@ -453,7 +452,7 @@ static sw_status take_added(reader *r, sw_json_in *in)
         SW_TRY(splitter_new(&t->word, word, sizeof word - 1, r->path));
     }
     added_tokens *of = normalized ? &t->normal : &t->raw;
-    SW_TRY(sw_heap_reserve(&of->at, SW_HEAP_RECORDS, &of->cap, of->n + 1, sizeof *of->at));
+    SW_TRY(sw_heap_reserve(&of->at, SW_HEAP_RECORDS, &of->cap, of->n + 1));
     of->at[of->n++] = added;
     return SW_OK;
 }

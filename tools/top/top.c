@@ -706,8 +706,7 @@ static int find(top *t)
 static int run(top *t)
 {
     sw_status status = cli_times_init(&t->times, WINDOW);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(status, false);
     cli_catch_interrupt();
     int code = find(t);
     if (code == CLI_GO) {

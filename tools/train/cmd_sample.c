@@ -222,8 +222,7 @@ static int write_text(sampler *s)
     for (; n < s->opts->tokens && !cli_interrupted() && !ferror(stdout); n++) {
         int id = 0;
         const sw_status status = next_id(s, n, &id);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
+        CLI_LIBRARY(status, false);
         append(s, id);
         put_id(s, id);
         if (cli_terminal(stdout))
@@ -362,8 +361,7 @@ static int take_note(sample_opts *o)
 {
     const sw_status status = job_trained_read(&o->trained, o->load);
     const job_trained *t = &o->trained;
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(status, true);
     o->noted = t->sequences && o->settings.vocabulary == 0;
     if (o->noted)
         o->settings.vocabulary = t->vocabulary;

@@ -355,12 +355,10 @@ static int train_and_report(train *t)
     }
     if (t->zo != NULL)
         t->skipped = sw_zo_not_finite(t->zo);
-    const sw_status counted =
-        t->job.net.optimizer != NULL
-            ? sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL)
-            : SW_OK;
-    if (counted != SW_OK)
-        return cli_library_error(counted, false);
+    CLI_LIBRARY(t->job.net.optimizer != NULL
+                    ? sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL)
+                    : SW_OK,
+                false);
     if (t->profile != NULL)
         sw_prof_heap_record(t->profile);
     swi_profile_device(t->job.exec, true);

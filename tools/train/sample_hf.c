@@ -61,9 +61,9 @@ static int make_prompt(sampler *s)
                         false);
     }
     for (int i = 0; i < o->prompt_ids.n; i++) {
-        CLI_LIBRARY(sw_heap_reserve(&s->prompt.at, SW_HEAP_DATASETS, &s->prompt.cap,
-                                    s->prompt.n + 1, sizeof *s->prompt.at),
-                    false);
+        CLI_LIBRARY(
+            sw_heap_reserve(&s->prompt.at, SW_HEAP_DATASETS, &s->prompt.cap, s->prompt.n + 1),
+            false);
         s->prompt.at[s->prompt.n++] = (int32_t)o->prompt_ids.at[i];
     }
     if (s->prompt.n > o->settings.context)
@@ -208,8 +208,7 @@ static int write_ids(sampler *s)
     for (; n < o->tokens && *why == '\0' && !ferror(stdout); n++) {
         const float *scores;
         const sw_status status = hf_sampler_next(&s->text, cli_interrupted, &scores);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
+        CLI_LIBRARY(status, false);
         if (scores == NULL || cli_interrupted())
             break;
         const int id = sample_draw(&s->draws, o, scores, n);

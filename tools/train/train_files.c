@@ -240,8 +240,7 @@ static int go_on_checkpoint(train *t, const sw_checkpoint_found *found)
     const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
     if (loaded == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
-    if (loaded != SW_OK)
-        return cli_library_error(loaded, true);
+    CLI_LIBRARY(loaded, true);
     t->inside = true;
     t->saving.resumed_step = t->now.step;
     snprintf(t->saving.resumed_from, sizeof t->saving.resumed_from, "%s", found->path);

@@ -231,8 +231,7 @@ static sw_status keep_turn(population_reader *r)
         p->turns[p->n_turns - 1] = r->open;
         r->open = before;
     } else {
-        SW_TRY(sw_heap_reserve(&p->turns, SW_HEAP_PROFILE, &p->cap_turns, p->n_turns + 1,
-                               sizeof *p->turns));
+        SW_TRY(sw_heap_reserve(&p->turns, SW_HEAP_PROFILE, &p->cap_turns, p->n_turns + 1));
         p->turns[p->n_turns++] = r->open;
         r->open = (population_turn){0};
     }
@@ -274,9 +273,8 @@ static sw_status take(void *context, const profile_position *at)
         const uint32_t n = r->p->n_names;
         if (n > 0 && (uint64_t)(t->n + 1) * n >= UINT32_MAX)
             return profile_wrong(at, "member", "in range");
-        SW_TRY(sw_heap_reserve(&t->at, SW_HEAP_PROFILE, &t->cap, t->n + 1, sizeof m));
-        SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROFILE, &t->cap_values, (t->n + 1) * n,
-                               sizeof *t->values));
+        SW_TRY(sw_heap_reserve(&t->at, SW_HEAP_PROFILE, &t->cap, t->n + 1));
+        SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROFILE, &t->cap_values, (t->n + 1) * n));
         for (uint32_t i = 0; i < n; i++)
             SW_TRY(real_of(at, value_at(at->record, "values"), r->p->names[i],
                            &t->values[(size_t)t->n * n + i]));

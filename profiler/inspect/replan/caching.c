@@ -119,8 +119,7 @@ static sw_status blocks_reserve(caching_allocator *a)
     SW_TRY(number_map_reserve(&a->at, 2));
     if (a->n_blocks > UINT32_MAX / 2)
         SW_FAIL(SW_UNSUPPORTED, "more than 2^31 blocks");
-    return sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
-                           sizeof(block));
+    return sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2);
 }
 
 /* A block of a lane, in no chain; blocks_reserve() was called. */
@@ -229,8 +228,7 @@ static sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *o
     }
     if (a->n_lanes == 4096)
         SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
-    SW_TRY(sw_heap_reserve(&a->lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1,
-                           sizeof(lane)));
+    SW_TRY(sw_heap_reserve(&a->lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1));
     *out = a->n_lanes;
     a->lanes[a->n_lanes++] = (lane){key, NONE, NONE, NONE, NONE};
     return SW_OK;

@@ -344,8 +344,7 @@ static sw_status stack_of(reader *r, value frames, uint32_t *out)
             (uint64_t)(said.phase + 1) << 32 | said.facts);
     *out = number_map_at(&r->stacks, words);
     if (*out == NUMBER_MAP_NONE) {
-        SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
-                               sizeof *t->stacks));
+        SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1));
         *out = t->n_stacks;
         t->stacks[t->n_stacks++] = said;
         SW_TRY(number_map_set(&r->stacks, words, *out));
@@ -465,8 +464,7 @@ static sw_status take_block(reader *r, value o, uint64_t number, uint64_t addres
     }
     b.bytes = (uint64_t)bytes;
     b.requested = (uint64_t)requested;
-    SW_TRY(sw_heap_reserve(&t->blocks, SW_HEAP_PROFILE, &t->cap_blocks, t->n_blocks + 1,
-                           sizeof *t->blocks));
+    SW_TRY(sw_heap_reserve(&t->blocks, SW_HEAP_PROFILE, &t->cap_blocks, t->n_blocks + 1));
     t->blocks[t->n_blocks++] = b;
     return SW_OK;
 }
@@ -504,8 +502,7 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
                     (unsigned long long)number);
     }
     s.n = t->n_blocks - s.first;
-    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
-                           sizeof *t->segments));
+    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1));
     t->segments[t->n_segments++] = s;
     return SW_OK;
 }
@@ -600,8 +597,7 @@ typedef struct {
 static sw_status add_segment(undoing *f, const trace_segment *segment)
 {
     trace_start *s = f->s;
-    SW_TRY(sw_heap_reserve(&s->segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1,
-                           sizeof *s->segments));
+    SW_TRY(sw_heap_reserve(&s->segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1));
     s->segments[s->n_segments++] = *segment;
     f->n_ranges += segment->expandable;
     return segment->expandable ? SW_OK
@@ -717,8 +713,7 @@ static sw_status find_segments(undoing *f)
 
 static sw_status add_block(trace_start *s, trace_block b)
 {
-    SW_TRY(sw_heap_reserve(&s->blocks, SW_HEAP_PROFILE, &s->cap_blocks, s->n_blocks + 1,
-                           sizeof *s->blocks));
+    SW_TRY(sw_heap_reserve(&s->blocks, SW_HEAP_PROFILE, &s->cap_blocks, s->n_blocks + 1));
     s->blocks[s->n_blocks++] = b;
     return SW_OK;
 }

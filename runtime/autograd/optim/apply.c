@@ -1,7 +1,6 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/model/model.h"
-#include "runtime/plan/program_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,21 +146,24 @@ static sw_status keep_partial_sums(sw_ctx *ctx, const sw_optimizer *o)
     return ctx->status;
 }
 
-/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
-static uint8_t first_release(const sw_optimizer *o)
+static uint8_t release_of(const sw_optimizer *o, uint8_t wanted, uint8_t other)
 {
-    uint8_t release = SWI_STAYS;
+    uint8_t release = other;
     for (uint32_t g = 0; g < o->n_groups; g++)
-        if (o->release[g] == SWI_RELEASED || release == SWI_STAYS)
+        if (o->release[g] == wanted || release == other)
             release = o->release[g];
     return release;
 }
+/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
+#define FIRST_RELEASE(o) release_of(o, SWI_RELEASED, SWI_STAYS)
+/* When what needs all gradients of an optimizer runs: as late as one of them asks for. */
+#define LAST_RELEASE(o) release_of(o, SWI_STAYS, SWI_RELEASED)
 
 /* The check on the losses of this run becomes that of all shards of the step. */
 static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *losses)
 {
     const swi_target *t = swi_target_of(ctx->exec);
-    const uint8_t release = first_release(o);
+    const uint8_t release = FIRST_RELEASE(o);
     swi_shard_attrs a;
     set_shards(&a, t);
     if (*losses == SWI_NONE)
@@ -260,11 +262,10 @@ static uint32_t flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
 {
     const uint32_t flags = swi_model_value(ctx, o->model, o->flags);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     swi_fill_attrs attrs;
     swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
-    return swi_append_update(ctx, first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+    return swi_append_update(ctx, FIRST_RELEASE(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
 }
 
 /* Has this optimizer a released update, which cannot be had together with `call`? */
@@ -311,8 +312,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
             continue;
         const uint32_t flag = flag_of(ctx, o, e);
         const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         const uint32_t in[] = {kept, g.value, flag}, into[] = {kept, flag};
         SW_TRY(
             swi_append_update(ctx, SWI_RELEASED, SW_OP_accumulate_into, in, 3, NULL, into, 2));
@@ -373,13 +373,11 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
     uint32_t sum = SWI_NONE;
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t g = gradient_for(ctx, o, e);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (g == SWI_NONE)
             continue;
         const uint32_t in[] = {g, flag_of(ctx, o, e)};
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         const swi_append_args args =
             SW_INIT(.op = SW_OP_sumsq, .grad = -1, .in = in, .n_in = o->keep ? 2 : 1,
                     .out_types = &f64, .into = sum != SWI_NONE ? &sum : NULL, .n_out = 1,
@@ -390,8 +388,7 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
         SW_FAIL(SW_INVALID,
                 "sw_clip_norm: there is no gradient to clip: call sw_backward first");
     const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, clip_scale_of(ctx, o));
 }
 
@@ -433,7 +430,7 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
                       const swi_finite_checks *v, uint32_t *out)
 {
     const int32_t reads = (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->attrs.reads : 0;
-    const uint8_t release = first_release(o);
+    const uint8_t release = FIRST_RELEASE(o);
     const uint32_t finite_check = release == SWI_RELEASED ? v->losses : v->all;
     const uint32_t powers = swi_model_value(ctx, o->model, o->tick[g]);
     uint32_t in[4] = {powers}, outs[2];
@@ -444,8 +441,7 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
         in[n++] = rate_of(ctx, o, g);
     if (finite_check != SWI_NONE)
         in[n++] = finite_check;
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
@@ -497,8 +493,7 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
                                                      : with->finite_checks.all};
     int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
                             &attrs.has_finite_check};
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     for (int k = 0; k < 4; k++) {
         *has[k] = more[k] != SWI_NONE;
         if (*has[k])
@@ -536,15 +531,14 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
     shared with = {.scale = take_clip_scale(ctx, o), .corrections = {SWI_NONE}};
     SW_TRY(sw_heap_reserve(&ctx->finite_checks, SW_HEAP_PROGRAMS, &ctx->cap_finite_checks,
-                           o->model->n_entries, sizeof *ctx->finite_checks));
+                           o->model->n_entries));
 
     SW_TRY(append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
     for (uint32_t g = 0; g < swi_ticks(o); g++)
         SW_TRY(tick(ctx, o, g, &with.finite_checks, &with.corrections[g]));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t grad = gradient_for(ctx, o, e);
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (grad == SWI_NONE)
             continue; /* frozen, or the loss does not depend on it: it stays as it is */
 
@@ -671,16 +665,6 @@ sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
     return SW_OK;
 }
 
-/* When what needs all gradients of an optimizer runs: as late as one of them asks for. */
-static uint8_t last_release(const sw_optimizer *o)
-{
-    uint8_t release = SWI_RELEASED;
-    for (uint32_t g = 0; g < o->n_groups; g++)
-        if (o->release[g] == SWI_STAYS || release == SWI_RELEASED)
-            release = o->release[g];
-    return release;
-}
-
 /* The finite check on all losses that this optimizer's pending gradients come from. */
 static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
 {
@@ -694,7 +678,7 @@ static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
         if (*out == SWI_NONE)
             *out = g->finite_check;
         else
-            SW_TRY(swi_append_any(ctx, both, 2, first_release(o), out));
+            SW_TRY(swi_append_any(ctx, both, 2, FIRST_RELEASE(o), out));
     }
     return SW_OK;
 }
@@ -704,11 +688,10 @@ static sw_status append_counting(sw_ctx *ctx, const sw_optimizer *o, uint32_t op
 {
     const uint32_t counts = swi_model_value(ctx, o->model, o->counts);
     const uint32_t flags = with_flags ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE;
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     const uint32_t in[] = {counts, finite_check, flags};
     const swi_count_attrs attrs = {with_flags};
-    return swi_append_update(ctx, last_release(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
+    return swi_append_update(ctx, LAST_RELEASE(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
                              1);
 }
 
@@ -742,8 +725,7 @@ static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t g = gradient_for(ctx, o, e);
         const uint32_t flag = g != SWI_NONE ? flag_of(ctx, o, e) : SWI_NONE;
-        if (ctx->status != SW_OK)
-            return ctx->status;
+        SW_TRY(ctx->status);
         if (g == SWI_NONE)
             continue;
         SW_TRY(swi_append_finite(ctx, g, (double)e, out->losses, flag,
@@ -751,10 +733,10 @@ static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32
         some[n++] = own[e];
         if (n < SWI_FINITE_CHECKS)
             continue;
-        SW_TRY(swi_append_any(ctx, some, n, last_release(o), &some[0]));
+        SW_TRY(swi_append_any(ctx, some, n, LAST_RELEASE(o), &some[0]));
         n = 1;
     }
-    return swi_append_any(ctx, some, n, last_release(o), &out->all);
+    return swi_append_any(ctx, some, n, LAST_RELEASE(o), &out->all);
 }
 
 /* Count the update that has been appended. */

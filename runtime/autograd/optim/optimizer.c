@@ -115,12 +115,10 @@ static sw_status check(const sw_schedule *s, unsigned wants)
 
 sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
 {
-    if (given == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_schedule_at: schedule and out must not be NULL");
+    SW_TRY(swi_given(given != NULL && out != NULL, "schedule and out", "sw_schedule_at"));
     sw_schedule s;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_schedule, &s, given, "sw_schedule_at"));
-    if (s.kind == NULL)
-        SW_FAIL(SW_INVALID, "sw_schedule_at: kind must not be NULL");
+    SW_TRY(swi_given(s.kind != NULL, "kind", "sw_schedule_at"));
     if (!is_rate(s.base) || !is_rate(s.floor))
         SW_FAIL(SW_INVALID,
                 "sw_schedule_at: base and floor must be finite and at least 0 (got %g and %g)",
@@ -257,21 +255,27 @@ const char *sw_optimizer_kind(size_t i)
     return i < N_KINDS ? kinds[i]->name : NULL;
 }
 
+const swi_optimizer_kind *swi_find_optimizer(const char *name)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
 static sw_status find_kind(const char *name, const swi_optimizer_kind **out)
 {
     char known[160] = "";
     size_t used = 0;
-    for (size_t i = 0; i < N_KINDS; i++) {
-        if (name != NULL && strcmp(kinds[i]->name, name) == 0) {
-            *out = kinds[i];
-            return SW_OK;
-        }
+    *out = name != NULL ? swi_find_optimizer(name) : NULL;
+    if (*out != NULL)
+        return SW_OK;
+    for (size_t i = 0; i < N_KINDS; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
                                  i == 0             ? ""
                                  : i + 1 == N_KINDS ? " and "
                                                     : ", ",
                                  kinds[i]->name);
-    }
     SW_FAIL(SW_INVALID, "the optimizer must be one of %s (got '%s')", known,
             name != NULL ? name : "");
 }
@@ -425,7 +429,7 @@ bool swi_optimizer_has_state8(const sw_optimizer_opts *opts)
 static sw_status take_slot(sw_model *model, sw_optimizer **out)
 {
     SW_TRY(sw_heap_reserve(&model->optimizers, SW_HEAP_RECORDS, &model->cap_optimizers,
-                           model->n_optimizers + 1, sizeof *model->optimizers));
+                           model->n_optimizers + 1));
     sw_optimizer *o;
     SW_TRY(sw_handle_take(&o, SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer)));
     o->model = model;
@@ -501,8 +505,7 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                               const sw_optimizer_opts *given)
 {
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_optimizer_create"));
-    if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "sw_optimizer_create: out and opts must not be NULL");
+    SW_TRY(swi_given(out != NULL && given != NULL, "out and opts", "sw_optimizer_create"));
     sw_optimizer_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_optimizer_opts, &opts, given, "sw_optimizer_create"));
     const swi_optimizer_kind *kind = NULL;

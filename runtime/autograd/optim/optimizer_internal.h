@@ -22,6 +22,7 @@ enum {
 #define SW_OPTIMIZER_WHOLE(kind) extern const swi_optimizer_kind swi_##kind;
 #include "kernels/optimizers.def"
 
+const swi_optimizer_kind *swi_find_optimizer(const char *name); /* NULL: there is none */
 sw_status swi_check_optimizer(const sw_optimizer_opts *opts, const swi_optimizer_kind *kind);
 
 /* ---- knobs ------------------------------------------------------------------------------- */

@@ -253,8 +253,8 @@ void swi_rc_family_free(swi_rc_family *f)
 /* Takes the schedule over, also when it fails. */
 static sw_status rc_family_add(swi_rc_family *f, swi_rc_schedule *s)
 {
-    const sw_status status = sw_heap_reserve(&f->schedules, SW_HEAP_PROGRAMS, &f->cap, f->n + 1,
-                                             sizeof *f->schedules);
+    const sw_status status =
+        sw_heap_reserve(&f->schedules, SW_HEAP_PROGRAMS, &f->cap, f->n + 1);
     if (status != SW_OK) {
         swi_rc_free(s);
         return status;

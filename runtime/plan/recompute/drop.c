@@ -83,8 +83,8 @@ static sw_status find_last_reads(session *x, const swi_rc_schedule *s)
         for (uint32_t k = 0; k < op->n_reads; k++)
             x->last[x->now[p->reads[op->reads + k]]] = i;
         if (made + op->n_makes > x->cap_last) {
-            SW_TRY(sw_heap_reserve(&x->last, SW_HEAP_PROGRAMS, &x->cap_last, made + op->n_makes,
-                                   sizeof *x->last));
+            SW_TRY(
+                sw_heap_reserve(&x->last, SW_HEAP_PROGRAMS, &x->cap_last, made + op->n_makes));
         }
         for (uint32_t k = 0; k < op->n_makes; k++) {
             x->now[p->makes[op->makes + k]] = made;

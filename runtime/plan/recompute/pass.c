@@ -27,8 +27,8 @@ typedef struct {
 static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 {
     swi_trace *t = w->t;
-    SW_TRY(sw_heap_reserve(&t->storages, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
-                           sizeof *t->storages));
+    SW_TRY(
+        sw_heap_reserve(&t->storages, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1));
     t->storages[t->n_storages] = t->storages[of];
     t->storages[t->n_storages].alias = t->n_storages;
     *out = t->n_storages++;
@@ -38,8 +38,7 @@ static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *out)
 {
     swi_trace *t = w->t;
-    SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
-                           sizeof *t->values));
+    SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1));
     t->values[t->n_values] = t->values[of];
     t->values[t->n_values].storage = storage;
     *out = t->n_values++;
@@ -877,8 +876,7 @@ sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
 
 sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
 {
-    SW_TRY(sw_heap_reserve(&s->steps, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1,
-                           sizeof *s->steps));
+    SW_TRY(sw_heap_reserve(&s->steps, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1));
     s->steps[s->n_steps++] = op;
     return SW_OK;
 }

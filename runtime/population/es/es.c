@@ -198,8 +198,7 @@ static uint64_t next_uid;
 sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer, const sw_es_opts *given)
 {
     SW_TRY(sw_handle_check(optimizer, SW_HANDLE_OPTIMIZER, "sw_es_create"));
-    if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "sw_es_create: out and opts must not be NULL");
+    SW_TRY(swi_given(out != NULL && given != NULL, "out and opts", "sw_es_create"));
     sw_es_opts o;
     sw_es *es;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_es_opts, &o, given, "sw_es_create"));
@@ -329,9 +328,7 @@ static sw_status check_slice(const sw_es *es, uint32_t slice, const char *call)
 sw_status sw_es_ask(const sw_es *es, uint32_t slice, size_t e, sw_es_evaluation *out)
 {
     SW_TRY(sw_handle_look(es, SW_HANDLE_ES, "sw_es_ask"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_es_ask: out must not be NULL");
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_evaluation, out->size, "sw_es_ask"));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_evaluation, out, "sw_es_ask"));
     SW_TRY(check_slice(es, slice, "sw_es_ask"));
     if (e >= sw_es_rows(es))
         SW_FAIL(SW_INVALID, "sw_es_ask: the row must be below %zu (got %zu)", sw_es_rows(es),
@@ -391,8 +388,8 @@ sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *given, uin
     SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_evaluate"));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_es_evaluate"));
     SW_TRY(check_slice(es, slice, "sw_es_evaluate"));
-    if (given == NULL || fitness == NULL)
-        SW_FAIL(SW_INVALID, "sw_es_evaluate: arguments and fitness must not be NULL");
+    SW_TRY(
+        swi_given(given != NULL && fitness != NULL, "arguments and fitness", "sw_es_evaluate"));
     sw_run_args args;
     sw_array numbers;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, &args, given, "sw_es_evaluate"));

@@ -84,8 +84,7 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
     }
     if (a.has_sigmas)
         in[n++] = sigmas_of(ctx, mode, e);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     SW_TRY(swi_apply(ctx, SW_OP_es_gradient, in, n, &a, NULL, 0, NULL, &g));
     const swi_storage *st = &ctx->trace.storages[ctx->trace.values[theta].storage];
     return swi_note_gradient(ctx, st->segment, e, g, s->finite_check, st->name);
@@ -115,8 +114,7 @@ static sw_status update_sigmas(sw_ctx *ctx, const estimate *s, uint32_t e,
     memset(&a, 0, sizeof a);
     a.spec = *spec;
     a.has_finite_check = s->finite_check != SWI_NONE;
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     return swi_append_update(ctx, SWI_STAYS, SW_OP_snes_update, in, 3 + a.has_finite_check, &a,
                              &sigmas, 1);
 }
@@ -148,8 +146,7 @@ static sw_status update(sw_ctx *ctx, const sw_es *es)
     const bool snes = es->mode.sigmas != NULL;
     const sw_value weights = sw_input(ctx, 0);
     const sw_value squares = snes ? sw_input(ctx, 1) : (sw_value){0, 0};
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    SW_TRY(ctx->status);
     estimate s = {es, weights.id - 1, snes ? squares.id - 1 : SWI_NONE, SWI_NONE};
     SW_TRY(look_at_weights(ctx, &s));
     /* The estimates are to this program what backward is to others. */
@@ -400,7 +397,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
     SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_step"));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_es_step"));
     if (out != NULL)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_info, out->size, "sw_es_step"));
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_info, out, "sw_es_step"));
     const float sigma = sw_knob_get((sw_knob){es->mode.model, es->mode.sigma});
     if (!(sigma > 0.0f))
         SW_FAIL(SW_INVALID, "sw_es_step: sigma must be above 0 (got %g)", (double)sigma);

@@ -10,7 +10,6 @@
 #include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static sw_status take(void *context, const void *bytes, size_t at, size_t n)
@@ -207,8 +206,7 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
 {
     sw_zo_opts opts;
     sw_zo *zo;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_zo_create: out must not be NULL");
+    SW_TRY(swi_given(out != NULL, "out", "sw_zo_create"));
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_zo_create"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_zo_opts, &opts, given, "sw_zo_create"));
     const bool mezo = opts.kind == NULL || strcmp(opts.kind, "mezo") == 0;
@@ -279,8 +277,7 @@ static sw_status check_step(const sw_zo *zo, const sw_run_args *args, const char
     bool found = false;
     if (!sw_handle_is(zo->model, SW_HANDLE_MODEL, zo->model_generation))
         SW_FAIL(SW_INVALID, "%s: the trainer's model was destroyed", call);
-    if (loss == NULL)
-        SW_FAIL(SW_INVALID, "%s: the name of the loss must not be NULL", call);
+    SW_TRY(swi_given(loss != NULL, "the name of the loss", call));
     if (args->es != NULL)
         SW_FAIL(SW_INVALID,
                 "%s: the noise of a strategy (es) and a zeroth-order step exclude each other",
@@ -396,13 +393,10 @@ static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const 
 /* No one knows what is left of the perturbation. */
 static sw_status damaged(sw_zo *zo, sw_status status)
 {
-    char text[380];
     zo->model->damaged = true;
     zo->cut = zo->steps > 0;
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "%s (within a zeroth-order step: model %s must be restored)", text,
-                        zo->model->name);
+    SW_FAIL(status, "%s (within a zeroth-order step: model %s must be restored)",
+            sw_last_error(), zo->model->name);
 }
 
 sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const char *loss,
@@ -510,9 +504,8 @@ static sw_status check_head(const swi_zo_record *r, const unsigned char *head, c
         SW_FAIL(SW_FORMAT, "%s: its head has options that no record has", path);
     if (zo_check(&r->rule, "an option") == SW_OK)
         return SW_OK;
-    char text[300];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    SW_FAIL(SW_FORMAT, "%s: its head has options that no record has: %s", path, text);
+    SW_FAIL(SW_FORMAT, "%s: its head has options that no record has: %s", path,
+            sw_last_error());
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -567,8 +560,7 @@ static sw_status sum_ready(const sw_model *model, uint64_t *out, const char *cal
 sw_status sw_zo_save(const sw_zo *zo, const char *path)
 {
     SW_TRY(sw_handle_check(zo, SW_HANDLE_ZO, "sw_zo_save"));
-    if (path == NULL)
-        SW_FAIL(SW_INVALID, "sw_zo_save: path must not be NULL");
+    SW_TRY(swi_given(path != NULL, "path", "sw_zo_save"));
     SW_TRY(check_save(zo));
     swi_zo_record r =
         SW_INIT(.rule = zo->rule, .steps = zo->steps, .not_finite = zo->not_finite,
@@ -739,8 +731,7 @@ sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
     /* Nor go on from the middle of another. */
     SW_TRY(sw_call_may_end(model, "model", __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
-    if (path == NULL)
-        SW_FAIL(SW_INVALID, "%s: path must not be NULL", __func__);
+    SW_TRY(swi_given(path != NULL, "path", __func__));
     memset(&r, 0, sizeof r);
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
     sw_status status = read_open(&r, file);

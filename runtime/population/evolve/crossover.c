@@ -365,7 +365,7 @@ static sw_status add(swi_segments *s, const walk *w, const sw_genome *g, uint32_
     const double depth = w->depth[g->n - 1];
     if (!entry_is_free(w, g, entry, exit))
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->list));
+    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1));
     s->list[s->n++] =
         (swi_segment)SW_INIT(.entry = entry, .exit = exit, .n = n,
                              .from = w->depth[entry] / depth, .to = w->depth[exit] / depth);
@@ -437,7 +437,10 @@ void swi_child_end(swi_child *c)
 {
     swi_genome_free(c->before);
     swi_search_space_free(c->own_space);
-    swi_utilities_end(&c->utilities);
+    sw_heap_free(c->utilities.list, SW_HEAP_RECORDS,
+                 c->utilities.cap * sizeof *c->utilities.list);
+    sw_heap_free(c->utilities.values, SW_HEAP_RECORDS,
+                 c->utilities.values_cap * sizeof *c->utilities.values);
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
     sw_heap_free(c->names, SW_HEAP_RECORDS, c->names_cap * sizeof *c->names);
 }
@@ -570,11 +573,10 @@ sw_status swi_utilities_of(swi_utilities *u, const sw_genome *g,
     size_t values = 0;
     for (uint32_t i = 0; i < g->n; i++)
         values += swi_vertex_has_parameters(&g->vertices[i]) ? g->vertices[i].channels : 0;
-    SW_TRY(sw_heap_reserve(&u->list, SW_HEAP_RECORDS, &u->cap, g->n, sizeof *u->list));
+    SW_TRY(sw_heap_reserve(&u->list, SW_HEAP_RECORDS, &u->cap, g->n));
     if (values > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "utilities of %zu neurons are too many", values);
-    SW_TRY(sw_heap_reserve(&u->values, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values,
-                           sizeof *u->values));
+    SW_TRY(sw_heap_reserve(&u->values, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values));
 
     for (uint32_t i = 0; i < g->n; i++) {
         const swi_vertex *v = &g->vertices[i];
@@ -596,13 +598,6 @@ sw_status swi_utilities_of(swi_utilities *u, const sw_genome *g,
         at += (size_t)v->channels;
     }
     return SW_OK;
-}
-
-void swi_utilities_end(swi_utilities *u)
-{
-    sw_heap_free(u->list, SW_HEAP_RECORDS, u->cap * sizeof *u->list);
-    sw_heap_free(u->values, SW_HEAP_RECORDS, u->values_cap * sizeof *u->values);
-    *u = (swi_utilities){0};
 }
 
 sw_status swi_utility_check(const sw_genome *g, const sw_neuron_utility *list, size_t n,

@@ -595,8 +595,7 @@ static sw_status read_vertex(sw_genome *g, const sw_vertex *given, swi_vertex *v
                              const char *call)
 {
     sw_vertex from;
-    if (given == NULL)
-        SW_FAIL(SW_INVALID, "%s: vertex must not be NULL", call);
+    SW_TRY(swi_given(given != NULL, "vertex", call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_vertex, &from, given, call));
     *v = swi_vertex_of(from.kind);
     if (from.n_inputs < 1 || from.n_inputs > SWI_MAX_INPUTS || from.inputs == NULL)
@@ -674,14 +673,12 @@ sw_status sw_genome_resize(sw_genome *g, uint32_t vertex, int64_t size)
 
 sw_status sw_genome_set_number(sw_genome *g, uint32_t vertex, const char *name, double value)
 {
-    if (name == NULL)
-        SW_FAIL(SW_INVALID, "%s: name must not be NULL", __func__);
+    SW_TRY(swi_given(name != NULL, "name", __func__));
     EDIT(g, vertex == UINT32_MAX ? 0 : vertex, swi_edit_number(&c, vertex, name, value, &note));
 }
 
 sw_status sw_genome_set_word(sw_genome *g, uint32_t vertex, const char *name, const char *word)
 {
-    if (name == NULL || word == NULL)
-        SW_FAIL(SW_INVALID, "%s: name and word must not be NULL", __func__);
+    SW_TRY(swi_given(name != NULL && word != NULL, "name and word", __func__));
     EDIT(g, vertex == UINT32_MAX ? 0 : vertex, swi_edit_word(&c, vertex, name, word, &note));
 }

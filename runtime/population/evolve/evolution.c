@@ -56,9 +56,7 @@ static sw_status show(sw_evolution *e, uint32_t i, sw_candidate *out, const char
 {
     swi_one *one;
     SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, call)); /* a choice of parents looks, too */
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_candidate, out->size, call));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_candidate, out, call));
     SW_TRY(find(e, i, &one, call));
     const sw_candidate view = swi_one_view(e, one);
     swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
@@ -98,8 +96,7 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
     sw_net *net;
     swi_one *one;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(find(e, i, &one, __func__));
     if (one->member.of == NULL && !one->rest.there)
         SW_FAIL(SW_INVALID, "%s: the state of candidate %llu is not kept", __func__,
@@ -320,8 +317,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
 {
     sw_evolution_opts opts;
     sw_evolution *e;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_evolution_opts, &opts, given, __func__));
     SW_TRY(refuse_older(&opts, __func__));
@@ -431,7 +427,7 @@ static sw_status keep_state(sw_evolution *e, uint32_t i)
 static sw_status add_one(sw_evolution *e, const swi_job *job, swi_one **out)
 {
     swi_one *one;
-    SW_TRY(sw_heap_reserve(&e->ones, SW_HEAP_RECORDS, &e->cap, e->n + 1, sizeof *e->ones));
+    SW_TRY(sw_heap_reserve(&e->ones, SW_HEAP_RECORDS, &e->cap, e->n + 1));
     SW_TRY(sw_heap_alloc(&one, SW_HEAP_RECORDS, sizeof *one));
     swi_one_begin(one);
     one->id = (uint64_t)job->id + 1;
@@ -572,9 +568,7 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
     sw_evolve_what what;
     uint32_t candidate = 0;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolve_progress, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolve_progress, out, __func__));
     if (e->broken)
         SW_FAIL(SW_STALE,
                 "%s: an earlier call failed: destroy it, and go on with sw_evolution_resume",
@@ -636,9 +630,7 @@ sw_status sw_evolution_ask(sw_evolution *e, sw_evolution_job *out)
 {
     sw_evolution_job job = SW_OPTS(sw_evolution_job, .candidate = UINT32_MAX);
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_job, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_job, out, __func__));
     if (e->opts.dir != NULL)
         SW_FAIL(SW_UNSUPPORTED, "%s: the search must have no dir; tell the same again to go on",
                 __func__);

@@ -24,8 +24,7 @@ static sw_status wish_all(swi_child *c, double share, uint32_t *n)
 {
     const sw_genome *g = c->before;
     *n = 0;
-    SW_TRY(
-        sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, g->n, sizeof *c->wishes));
+    SW_TRY(sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, g->n));
     for (uint32_t v = 0; v < g->n; v++) {
         const int64_t size = g->vertices[v].size;
         const int64_t to = swi_can_size(g, v) ? swi_size_by(c, size, share) : size;
@@ -131,8 +130,7 @@ static sw_status feed_get(sw_evolution *e, const sw_dataset *dataset, int64_t ba
             *out = e->feeds[i].feed;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&e->feeds, SW_HEAP_RECORDS, &e->cap_feeds, e->n_feeds + 1,
-                           sizeof *e->feeds));
+    SW_TRY(sw_heap_reserve(&e->feeds, SW_HEAP_RECORDS, &e->cap_feeds, e->n_feeds + 1));
     const sw_feed_opts opts =
         SW_OPTS(sw_feed_opts, .batch = batch, .shuffle = train, .drop_last = train);
     swi_kept_feed kept = {.dataset = dataset, .batch = batch};
@@ -306,8 +304,8 @@ static void note_op(const sw_mutation_record *record, void *user)
     const uint32_t n = (uint32_t)strlen(record->text);
     if (child->ops_bytes == UINT32_MAX)
         return;
-    if (sw_heap_reserve(&child->ops, SW_HEAP_RECORDS, &child->ops_cap, child->ops_bytes + n + 1,
-                        1) != SW_OK) {
+    if (sw_heap_reserve(&child->ops, SW_HEAP_RECORDS, &child->ops_cap,
+                        child->ops_bytes + n + 1) != SW_OK) {
         child->ops_bytes = UINT32_MAX;
         return;
     }

@@ -530,7 +530,7 @@ static sw_status read_op(sw_json_in *in, void *context)
     sw_json_text text = {.to = r->text, .cap = r->room};
     SW_TRY(sw_json_get_string(in, &text));
     SW_TRY(sw_heap_reserve(&one->ops, SW_HEAP_RECORDS, &one->ops_cap,
-                           one->ops_bytes + (uint32_t)text.length + 1, 1));
+                           one->ops_bytes + (uint32_t)text.length + 1));
     memcpy(one->ops + one->ops_bytes, r->text, text.length);
     one->ops_bytes += (uint32_t)text.length + 1;
     one->ops[one->ops_bytes - 1] = '\n';
@@ -727,8 +727,7 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
     static const char call[] = "sw_evolution_resume";
     char path[SWI_EVOLUTION_PATH];
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
-    if (found == NULL)
-        SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
+    SW_TRY(swi_given(found != NULL, "found", call));
     if (e->opts.dir == NULL || e->begun || e->n > 0)
         SW_FAIL(SW_INVALID, "%s: %s", call,
                 e->opts.dir == NULL

@@ -9,7 +9,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A rank says this after a turn. The results count where the candidate is over with it. */
@@ -150,12 +149,10 @@ sw_status swi_ranks_turn(sw_evolution *e, uint32_t next, bool *over)
 
 sw_status swi_ranks_no_room(const sw_evolution *e)
 {
-    char why[200];
-    snprintf(why, sizeof why, "%s", sw_last_error());
     SW_FAIL(SW_NOMEM,
             "%s; %zu bytes of the budget are for exchanges of ranks: raise it, or go on with "
             "one process",
-            why, e->ranks_bytes);
+            sw_last_error(), e->ranks_bytes);
 }
 
 /* ---- states and texts -------------------------------------------------------------------- */

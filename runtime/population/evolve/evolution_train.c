@@ -185,9 +185,7 @@ void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count)
 sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
 {
     SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out, __func__));
     const swi_member_pool *pool = e->exec->member_pool;
     sw_evolution_memory used = {.size = out->size, .bytes = evolution_bytes(e)};
     used.peak_bytes = sw_size_larger(used.bytes, e->peak_bytes);

@@ -86,8 +86,7 @@ static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
 {
     to->vertices = NULL;
     to->n = to->cap = 0;
-    SW_TRY(sw_heap_reserve(&to->vertices, SW_HEAP_RECORDS, &to->cap, from->n,
-                           sizeof *to->vertices));
+    SW_TRY(sw_heap_reserve(&to->vertices, SW_HEAP_RECORDS, &to->cap, from->n));
     for (; to->n < from->n; to->n++)
         SW_TRY(copy_vertex(&to->vertices[to->n], &from->vertices[to->n]));
     return SW_OK;
@@ -97,8 +96,7 @@ sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
 {
     sw_genome *g;
     SW_TRY(sw_handle_check(from, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_take(&g, SW_HANDLE_GENOME, sizeof(sw_genome)));
     const sw_handle handle = g->handle;
     *g = *from;
@@ -116,8 +114,7 @@ sw_status sw_genome_child(sw_genome **out, const sw_genome *parent)
 {
     sw_genome *child;
     SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_genome_copy(&child, parent));
     const sw_status status = swi_genome_begin_lineage(child);
     if (status != SW_OK)
@@ -145,8 +142,7 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
     if (g->n == SWI_MAX_VERTICES)
         SW_FAIL(SW_INVALID, "a genome must have at most %d vertices", SWI_MAX_VERTICES);
     SW_TRY(copy_vertex(&own, vertex));
-    const sw_status status =
-        sw_heap_reserve(&g->vertices, SW_HEAP_RECORDS, &g->cap, g->n + 1, sizeof *g->vertices);
+    const sw_status status = sw_heap_reserve(&g->vertices, SW_HEAP_RECORDS, &g->cap, g->n + 1);
     if (status != SW_OK) {
         free_lineage(&own);
         return status;
@@ -527,7 +523,7 @@ uint64_t swi_genome_hash(const sw_genome *g)
         mix(&h, v->n_in);
         if (swi_vertex_is_sized(v))
             mix(&h, (uint64_t)v->size);
-        if (swi_vertex_has_window(v))
+        if (swi_vertex_has(v, SWI_VERTEX_KERNEL))
             mix(&h, (uint64_t)(uint32_t)v->kernel << 32 | (uint32_t)v->stride);
         if (v->kind == SW_VERTEX_CONV2D)
             mix(&h, (uint64_t)(uint32_t)v->dilation << 32 | (uint32_t)v->groups);
@@ -554,9 +550,7 @@ uint64_t swi_genome_hash(const sw_genome *g)
 sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 {
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out, __func__));
     const swi_vertex *input = &g->vertices[0], *last = &g->vertices[g->n - 1];
     sw_genome_info info = SW_OPTS(
         sw_genome_info, .name = g->name, .n_vertices = g->n, .channels = input->channels,
@@ -573,13 +567,12 @@ sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
 {
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out, __func__));
     if (i >= g->n)
         SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", __func__, g->n, i);
     const swi_vertex *v = &g->vertices[i];
-    const bool conv = v->kind == SW_VERTEX_CONV2D, window = swi_vertex_has_window(v);
+    const bool conv = v->kind == SW_VERTEX_CONV2D,
+               window = swi_vertex_has(v, SWI_VERTEX_KERNEL);
     const sw_vertex vertex = SW_OPTS(
         sw_vertex, .name = v->name, .kind = v->kind,
         .activation =
@@ -625,11 +618,6 @@ bool swi_vertex_is_sized(const swi_vertex *v)
 bool swi_vertex_has_parameters(const swi_vertex *v)
 {
     return swi_vertex_has(v, SWI_VERTEX_UPDATE);
-}
-
-bool swi_vertex_has_window(const swi_vertex *v)
-{
-    return swi_vertex_has(v, SWI_VERTEX_KERNEL);
 }
 
 bool swi_vertex_is_invariant(const swi_vertex *v)
@@ -830,23 +818,9 @@ static sw_status check_norms(const sw_genome *g, uint32_t *bad)
 
 /* ---- training ---------------------------------------------------------------------------- */
 
-static const swi_optimizer_kind *find_optimizer(const char *name)
-{
-    static const swi_optimizer_kind *const kinds[] = {
-#define SW_OPTIMIZER(kind, states, operations) &swi_##kind,
-#define SW_OPTIMIZER_LIKE(kind) &swi_##kind,
-#define SW_OPTIMIZER_WHOLE(kind) &swi_##kind,
-#include "kernels/optimizers.def"
-    };
-    for (size_t i = 0; i < SWI_COUNT(kinds); i++)
-        if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i];
-    return NULL;
-}
-
 static sw_status check_optimizer(const sw_genome *g)
 {
-    const swi_optimizer_kind *kind = find_optimizer(g->optimizer);
+    const swi_optimizer_kind *kind = swi_find_optimizer(g->optimizer);
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .lr = g->lr, .momentum = g->momentum,
                 .weight_decay = g->weight_decay);

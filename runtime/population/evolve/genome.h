@@ -106,7 +106,6 @@ bool swi_vertex_has(const swi_vertex *v, uint32_t field);
 bool swi_vertex_has_field(const swi_vertex *v, const char *name);
 const char *swi_shield_name(uint32_t bit); /* "size" is bit 0; NULL past the end */
 bool swi_vertex_is_sized(const swi_vertex *v);
-bool swi_vertex_has_window(const swi_vertex *v); /* kernel and stride */
 bool swi_vertex_is_depthwise(const swi_vertex *v);
 bool swi_vertex_is_identity(const swi_vertex *v); /* it has the flag, and weights for it */
 bool swi_vertex_has_parameters(const swi_vertex *v);

@@ -273,8 +273,7 @@ sw_status sw_genome_print(const sw_genome *g, char **text, size_t *bytes)
 {
     sw_json j;
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (text == NULL || bytes == NULL)
-        SW_FAIL(SW_INVALID, "%s: text and bytes must not be NULL", __func__);
+    SW_TRY(swi_given(text != NULL && bytes != NULL, "text and bytes", __func__));
     sw_json_growing(&j, SW_HEAP_RECORDS);
     print_genome(&j, g);
     const sw_status status = take_text(&j, text, bytes);
@@ -299,8 +298,7 @@ sw_status sw_genome_save(const sw_genome *g, const char *path)
 {
     whole w;
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (path == NULL)
-        SW_FAIL(SW_INVALID, "%s: path must not be NULL", __func__);
+    SW_TRY(swi_given(path != NULL, "path", __func__));
     SW_TRY(sw_genome_print(g, &w.text, &w.bytes));
     const sw_status status = sw_file_replace(path, write_text, &w);
     sw_text_free(w.text, w.bytes);
@@ -455,8 +453,8 @@ static sw_status read_all(sw_json_in *in, reader *r)
 sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const char *path)
 {
     reader *r;
-    if (out == NULL || text == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
+    SW_TRY(
+        swi_given(out != NULL && text != NULL && path != NULL, "out, text and path", __func__));
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a genome has at most %zu bytes (got %zu)", path, SWI_TEXT_MAX,
                 bytes);
@@ -478,8 +476,7 @@ sw_status sw_genome_load(sw_genome **out, const char *path)
 {
     char *text;
     size_t bytes;
-    if (out == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL && path != NULL, "out and path", __func__));
     SW_TRY(swi_text_load(&text, &bytes, path, "a genome", SWI_TEXT_MAX));
     const sw_status status = sw_genome_parse(out, text, bytes, path);
     sw_text_free(text, bytes);

@@ -308,7 +308,7 @@ static sw_status draw_wishes(swi_child *c, const sw_mutation *m, uint32_t n, uin
     double low, high;
     swi_mutation_range(m, &low, &high);
     *wishes = 0;
-    SW_TRY(sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, n, sizeof *c->wishes));
+    SW_TRY(sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, n));
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t v = swi_genome_find(c->genome, c->names[i]);
         const int64_t size = c->genome->vertices[v].size;
@@ -704,8 +704,7 @@ static sw_status choose(swi_child *c, const sw_mutation *m, uint32_t *n)
         const double p =
             has ? swi_weighed(m->probability, m->weigh, mean, w.most, w.mean) : m->probability;
         if (swi_draw_happens(&c->draws, p)) {
-            SW_TRY(sw_heap_reserve(&c->names, SW_HEAP_RECORDS, &c->names_cap, *n + 1,
-                                   sizeof *c->names));
+            SW_TRY(sw_heap_reserve(&c->names, SW_HEAP_RECORDS, &c->names_cap, *n + 1));
             memcpy(c->names[(*n)++], c->genome->vertices[v].name, sizeof *c->names);
         }
     }
@@ -787,8 +786,7 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     sw_mutate_opts opts;
     sw_genome *child;
     SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, &opts, given, __func__));
     if (opts.mutations == NULL && opts.n_mutations > 0)
         SW_FAIL(SW_INVALID, "%s: mutations must not be NULL where there are %zu", __func__,

@@ -20,7 +20,6 @@ typedef struct {
 /* Neurons of the parents have what they had there, new ones next to nothing. */
 SW_MUST_USE sw_status swi_utilities_of(swi_utilities *u, const sw_genome *genome,
                                        const swi_parent_utility parents[2]);
-void swi_utilities_end(swi_utilities *u);
 SW_MUST_USE sw_status swi_utility_check(const sw_genome *genome, const sw_neuron_utility *list,
                                         size_t n, const char *call);
 

@@ -350,8 +350,7 @@ sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts
 {
     sw_genome *own;
     sw_net *net;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, __func__));
     SW_TRY(sw_genome_copy(&own, genome));
     const sw_status status = swi_net_create(&net, own, opts, __func__);
@@ -467,9 +466,7 @@ sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_o
     sw_net *net;
     SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out->size, __func__));
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out, __func__));
     if (input != SW_U8 && input != SW_F32)
         SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", __func__, (int)input);
     SW_TRY(swi_net_create(&net, genome, opts, __func__));

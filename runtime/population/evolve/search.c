@@ -4,7 +4,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/genome.h"
 #include <math.h>
-#include <string.h>
 
 static uint64_t whole(const swi_search *s)
 {
@@ -125,9 +124,8 @@ static uint32_t scored(const swi_search *s)
 
 static sw_status begin_one(swi_search *s, swi_job *job, swi_job_what what, uint32_t of)
 {
-    SW_TRY(
-        sw_heap_reserve(&s->order, SW_HEAP_RECORDS, &s->cap_order, s->n + 1, sizeof *s->order));
-    SW_TRY(sw_heap_reserve(&s->tries, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->tries));
+    SW_TRY(sw_heap_reserve(&s->order, SW_HEAP_RECORDS, &s->cap_order, s->n + 1));
+    SW_TRY(sw_heap_reserve(&s->tries, SW_HEAP_RECORDS, &s->cap, s->n + 1));
     s->tries[s->n] = (swi_try){.of = of, .rung = -1, .look = what == SWI_JOB_LOOK};
     *job = (swi_job){.what = what, .id = s->n++, .of = of};
     return SW_OK;

@@ -39,8 +39,8 @@ sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t 
                                 const char *path)
 {
     sw_search_space *s;
-    if (out == NULL || text == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
+    SW_TRY(
+        swi_given(out != NULL && text != NULL && path != NULL, "out, text and path", __func__));
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a search space has at most %zu bytes (got %zu)", path,
                 SWI_TEXT_MAX, bytes);
@@ -61,8 +61,7 @@ sw_status sw_search_space_load(sw_search_space **out, const char *path)
 {
     char *text;
     size_t bytes;
-    if (out == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL && path != NULL, "out and path", __func__));
     SW_TRY(swi_text_load(&text, &bytes, path, "a search space", SWI_TEXT_MAX));
     const sw_status status = sw_search_space_parse(out, text, bytes, path);
     sw_text_free(text, bytes);
@@ -161,8 +160,7 @@ LINE("}");
 sw_status sw_search_space_default(sw_search_space **out, const sw_task *given)
 {
     sw_task task;
-    if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and task must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL && given != NULL, "out and task", __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, __func__));
     return sw_search_space_parse(out, swi_space_default_text, sizeof swi_space_default_text - 1,
                                  "the default space");
@@ -432,9 +430,7 @@ static sw_status space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at)
     if (status != SW_INVALID || !leaf ||
         strncmp(sw_last_error(), d->space->path, path < 100 ? path : 100) == 0)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
-    SW_FAIL(SW_INVALID, "%s: line %u: %s", d->space->path, n->line, why);
+    SW_FAIL(SW_INVALID, "%s: line %u: %s", d->space->path, n->line, sw_last_error());
 }
 
 /* Genomes out of search spaces: body, head and what is missing, then how they are trained.
@@ -496,8 +492,7 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
 {
     sw_task task;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SEARCH_SPACE, __func__));
-    if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "%s: task and out must not be NULL", __func__);
+    SW_TRY(swi_given(out != NULL && given != NULL, "task and out", __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, __func__));
     const bool vector = task.height == 0 && task.width == 0;
     if (task.channels < 1 || task.channels > SWI_MAX_UNITS || task.classes < 1 ||
@@ -515,10 +510,8 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
         status = attempt(s, &task, seed, number, out);
     if (status != SW_INVALID)
         return status;
-    char why[400];
-    snprintf(why, sizeof why, "%s", sw_last_error());
     SW_FAIL(SW_INVALID, "%s: none of %d draws was a genome of the task; the last: %s", __func__,
-            ATTEMPTS, why);
+            ATTEMPTS, sw_last_error());
 }
 
 /* New vertices out of a space, between a vertex and those that read it. They are drawn into a

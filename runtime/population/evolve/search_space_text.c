@@ -46,8 +46,7 @@ static sw_status add_choice(sw_json_in *in, void *context)
     SW_TRY(read_one(in, x, &choice));
     if (x->out->n == SWI_SPACE_CHOICES)
         return swi_read_bad(in, "\"%s\" has at most %d choices", x->field, SWI_SPACE_CHOICES);
-    SW_TRY(sw_heap_reserve(&s->choices, SW_HEAP_RECORDS, &s->choices_cap, s->n_choices + 1,
-                           sizeof *s->choices));
+    SW_TRY(sw_heap_reserve(&s->choices, SW_HEAP_RECORDS, &s->choices_cap, s->n_choices + 1));
     s->choices[s->n_choices++] = choice;
     x->out->n++;
     return SW_OK;
@@ -174,8 +173,7 @@ static sw_status find_part(const sw_json_in *in, sw_search_space *s, const char 
     for (*out = 0; *out < s->n_parts; ++*out)
         if (strcmp(s->parts[*out].name, name) == 0)
             return SW_OK;
-    SW_TRY(sw_heap_reserve(&s->parts, SW_HEAP_RECORDS, &s->parts_cap, s->n_parts + 1,
-                           sizeof *s->parts));
+    SW_TRY(sw_heap_reserve(&s->parts, SW_HEAP_RECORDS, &s->parts_cap, s->n_parts + 1));
     swi_space_part *part = &s->parts[s->n_parts++];
     snprintf(part->name, sizeof part->name, "%s", name);
     part->line = (uint32_t)in->line;
@@ -376,8 +374,7 @@ static sw_status add_node(const sw_json_in *in, sw_search_space *s, half *h, uin
     if (s->n_nodes >= SWI_SPACE_NODES)
         return swi_read_bad(in, "a search space has at most %d nodes", SWI_SPACE_NODES);
     const uint32_t at = s->n_nodes > 0 ? s->n_nodes : 1;
-    SW_TRY(
-        sw_heap_reserve(&s->nodes, SW_HEAP_RECORDS, &s->nodes_cap, at + 1, sizeof *s->nodes));
+    SW_TRY(sw_heap_reserve(&s->nodes, SW_HEAP_RECORDS, &s->nodes_cap, at + 1));
     if (h->node.kind == SWI_SPACE_NODE_IF) {
         /* Children of an "if" are then and else, in this order. */
         swi_space_node *n = &h->node;
