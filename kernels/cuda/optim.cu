@@ -555,11 +555,11 @@ __global__ void largest_kernel(sw_cuda_table<magnitudes_all, magnitudes, ROWS> t
     SW_SHARED(uint32_t, partials, 32);
     const sw_cuda_place at = sw_cuda_place_in(t);
     const magnitudes f = t.row[at.row];
-    uint32_t *ticket = t.all.tickets + 3 * at.row;
     uint32_t most = largest_of(f.x, f.looks() ? f.n : 0, f.wide, at, partials), most_other = 0;
     if (f.other != nullptr)
         most_other = largest_of(f.other, f.n_other, f.wide_other, at, partials);
     if (at.blocks > 1) {
+        uint32_t *ticket = t.all.tickets + 3 * at.row;
         if (threadIdx.x == 0 && (f.other != nullptr || most >= INFINITE_BITS))
             atomicMax(&ticket[1], most);
         if (threadIdx.x == 0 && f.other != nullptr)
