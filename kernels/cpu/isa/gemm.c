@@ -524,7 +524,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             }
             run_tile(&t);
         }
-        if ((g->c_half || g->bias_down) && t.finish && !begins)
+        if ((g->c_half || (g->bias_down && g->bias != NULL && !begins)) && t.finish)
             take_sums(g, &t.c, x, i, t.end, true);
     }
 }
