@@ -57,6 +57,7 @@ const char *swi_shape_text(const sw_shape *shape, char *to);
 /* The same, valid to the end of the block. */
 #define SWI_SHAPE(shape) swi_shape_text(shape, (char[SWI_SHAPE_TEXT]){0})
 bool swi_same_shape(const sw_shape *a, const sw_shape *b);
+bool swi_same_type(const sw_type *a, const sw_type *b);
 /* Of a shape that was checked; lanes are not counted. */
 int64_t swi_elements(const sw_shape *shape);
 

@@ -88,6 +88,12 @@ bool swi_same_shape(const sw_shape *a, const sw_shape *b)
            memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
 }
 
+bool swi_same_type(const sw_type *a, const sw_type *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout &&
+           swi_same_shape(&a->shape, &b->shape);
+}
+
 int64_t swi_elements(const sw_shape *shape)
 {
     int64_t n = 1;

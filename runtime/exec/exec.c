@@ -9,6 +9,7 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
+#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/exec.h"
@@ -498,9 +499,7 @@ static uint64_t hash_key(const unsigned char *p, size_t bytes)
         hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
     }
-    for (; bytes > 0; bytes--, p++)
-        hash = (hash ^ *p) * 0x100000001b3ull;
-    return hash;
+    return swi_fnv(hash, p, bytes);
 }
 
 /* Open addressing would save little: lookups compare hashes first, and 200 members are 200

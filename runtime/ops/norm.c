@@ -658,19 +658,13 @@ static bool is_unary(uint32_t op)
     return swi_op_traits_of(op)->halves == SWI_HALVES_FUNCTION;
 }
 
-static bool same_type(const sw_type *a, const sw_type *b)
-{
-    return a->dtype == b->dtype && a->layout == b->layout &&
-           swi_same_shape(&a->shape, &b->shape);
-}
-
 /* Nothing but images like this one goes in and out: no codes of a few bits. */
 static bool is_all(const sw_kernel_info *info, const sw_type *image)
 {
     for (int i = 0; i < info->n_in; i++)
-        if (!same_type(&info->in[i], image))
+        if (!swi_same_type(&info->in[i], image))
             return false;
-    return info->n_out == 1 && same_type(&info->out[0], image);
+    return info->n_out == 1 && swi_same_type(&info->out[0], image);
 }
 
 enum { NORM_THEN = 1, THEN_NORM_DX };

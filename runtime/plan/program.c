@@ -129,12 +129,6 @@ static const uint32_t *unpack_array(unsigned char *to, size_t bytes, const colum
 /* A finished program is compared with a fresh trace: what passes have changed (the phase of a
  * released update, what an in-place result's root must outlive) is not looked at; names_differ
  * has the latter. */
-static bool same_type(const sw_type *a, const sw_type *b)
-{
-    return a->dtype == b->dtype && a->layout == b->layout && a->shape.rank == b->shape.rank &&
-           memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof a->shape.dim[0]) ==
-               0;
-}
 
 static bool same_strides(const swi_trace *a, const swi_value *v, const swi_trace *b,
                          const swi_value *w)
@@ -163,7 +157,7 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
         const swi_value *w = swi_operand(b, y, i);
         const swi_storage *s = &a->storages[v->storage], *r = &b->storages[w->storage];
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
-            !same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
+            !swi_same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
             s->bytes != r->bytes || s->segment != r->segment || s->entry != r->entry ||
             (s->segment >= SWI_SEG_MODEL && s->offset != r->offset))
             return true;

@@ -658,8 +658,7 @@ static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bo
     if (a->bind->offset >= b->bind->offset + sw_type_bytes(y) ||
         b->bind->offset >= a->bind->offset + sw_type_bytes(x))
         return true;
-    return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
-           x->layout == y->layout && swi_same_shape(&x->shape, &y->shape) &&
+    return by_channel && a->bind->offset == b->bind->offset && swi_same_type(x, y) &&
            swi_root_of(t, a->value->storage) == swi_root_of(t, b->value->storage);
 }
 

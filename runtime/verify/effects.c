@@ -1,6 +1,7 @@
 /* The witnesses that compare what runs compute: death, extent, need. */
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
+#include "runtime/base/checksum.h"
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 
@@ -507,24 +508,15 @@ static void scribble_numbers(unsigned char *p, size_t bytes, sw_dtype dtype, int
     }
 }
 
-/* One number for all bytes, to see whether the pattern is another one. */
-static uint64_t digest(const unsigned char *p, size_t bytes)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 static void scribble(need_session *n)
 {
     unsigned char *p = n->regions->base + n->region->at;
-    const uint64_t was = digest(p, n->region->bytes);
+    const uint64_t was = swi_fnv(0, p, n->region->bytes);
     if (n->dtype == SW_U8 || n->dtype == SW_U16 || n->dtype == SW_I32)
         scribble_indices(p, n->region->bytes, sw_dtype_bytes(n->dtype), n->pattern);
     else
         scribble_numbers(p, n->region->bytes, n->dtype, n->pattern);
-    n->changed = digest(p, n->region->bytes) != was;
+    n->changed = swi_fnv(0, p, n->region->bytes) != was;
 }
 
 static sw_status before_overwrite(void *context, uint32_t op)

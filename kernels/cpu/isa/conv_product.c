@@ -14,7 +14,7 @@ typedef struct {
     float *packed;
     const float *x;
     float *y;
-    int64_t size, images;         /* numbers of a plane; images or blocks */
+    int64_t size;                 /* numbers of a plane */
     int64_t strip, strips, units; /* columns; strips of an image; of all */
     int parts;
 } product_job;
@@ -28,15 +28,14 @@ bool swi_conv_is_product(const sw_conv *s)
 /* in_c: channels that are summed. By shape, but for the parts. */
 static product_job plan(const sw_conv *s, int64_t in_c, int threads)
 {
-    product_job j = {.images = s->plain ? s->batch : swi_blocks(s->batch)};
-    j.size = s->in_h * s->in_w * (s->plain ? 1 : SWI_LANES);
+    product_job j = {.size = s->in_h * s->in_w * (s->plain ? 1 : SWI_LANES)};
     int64_t most = STRIP_FLOATS / (in_c > 0 ? in_c : 1);
     most = most < STRIP_MOST ? most : STRIP_MOST;
     j.strips = (j.size + most - 1) / (most > STRIP_UNIT ? most : STRIP_UNIT);
     j.strips = j.strips > 0 ? j.strips : 1;
     j.strip = ((j.size + j.strips - 1) / j.strips + STRIP_UNIT - 1) / STRIP_UNIT * STRIP_UNIT;
     j.strips = (j.size + j.strip - 1) / (j.strip > 0 ? j.strip : 1);
-    j.units = j.images * j.strips;
+    j.units = (s->plain ? s->batch : swi_blocks(s->batch)) * j.strips;
     j.parts =
         (double)s->batch * (double)swi_weights(s) * (double)(s->in_h * s->in_w) < SWI_WORTH
             ? 1

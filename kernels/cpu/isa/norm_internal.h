@@ -49,10 +49,6 @@ SW_VEC_FN swi_16 l_mul(swi_16 a, swi_16 b)
     return a;
 }
 /* Number i of float32 or bf16; `half` is a constant of each loop. */
-SW_VEC_FN const void *l_at(const void *p, int64_t i, bool half)
-{
-    return (const char *)p + i * (half ? 2 : 4);
-}
 SW_VEC_FN float l_one(const void *p, int64_t i, bool half)
 {
     return half ? sw_bf16_widen(((const uint16_t *)p)[i]) : ((const float *)p)[i];
@@ -60,7 +56,7 @@ SW_VEC_FN float l_one(const void *p, int64_t i, bool half)
 /* The first n from number i on, `rest` in the other lanes. */
 SW_VEC_FN swi_16 l_take_as(const void *p, int64_t i, int64_t n, swi_16 rest, bool half)
 {
-    const void *at = l_at(p, i, half);
+    const void *at = (const char *)p + i * (half ? 2 : 4);
     if (n >= LANES && !half)
         return l_load(at);
     if (n >= LANES) {
@@ -91,10 +87,6 @@ SW_VEC_FN void l_put_as(void *p, int64_t i, int64_t n, swi_16 a, bool half)
         for (int64_t k = 0; k < n; k++)
             ((float *)p)[i + k] = lane[k];
     }
-}
-SW_VEC_FN void l_put(float *p, int64_t n, swi_16 a)
-{
-    l_put_as(p, 0, n, a, false);
 }
 /* The lanes in float64: vectors of half as many. */
 typedef double vd __attribute__((vector_size(VW * 4)));
