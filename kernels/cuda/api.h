@@ -7,8 +7,7 @@
  * says whether the device is broken: then it fails too. A function that fails has changed
  * nothing. Handles are the module's; functions with one queue or event belong to one thread at
  * a time, those of a device may be called by several. */
-#ifndef SW_CUDA_API_H
-#define SW_CUDA_API_H
+#pragma once
 
 #include "kernels/cuda/table.h"
 #include <stdbool.h>
@@ -107,5 +106,4 @@ struct sw_cuda_api {
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* Shared by the files of the convolution: the geometry of a launch, and who does what. */
-#ifndef SW_CUDA_CONV_H
-#define SW_CUDA_CONV_H
+#pragma once
 
 #include "kernels/attrs.h"
 #include "kernels/cuda/table.h"
@@ -120,5 +119,3 @@ sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
                                const sw_cuda_column_sum &sum, bool *summed,
                                const sw_cuda_queue *queue);
-
-#endif

@@ -1,6 +1,5 @@
 /* Softmax cross-entropy of a block of rows: what softmax_ce and linear_ce share (losses.cu). */
-#ifndef SW_CUDA_CROSS_ENTROPY_H
-#define SW_CUDA_CROSS_ENTROPY_H
+#pragma once
 
 #include "kernels/cuda/ids.h"
 
@@ -36,5 +35,3 @@ size_t sw_cuda_ce_mean_bytes(int64_t rows);
 /* dx (+)= (exp(x - lse) - smoothing / cols - [label] (1 - smoothing)) dy / counted, 0 where
  * ignored. */
 void sw_cuda_ce_dx(const sw_cuda_ce &e, const sw_cuda_queue *queue);
-
-#endif

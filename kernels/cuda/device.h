@@ -5,8 +5,7 @@
  * Bits do not depend on the device or on a schedule: grids and blocks follow from sizes alone,
  * sums go in the order of their positions. Contraction is off, so elementwise results are the
  * CPU's. */
-#ifndef SW_CUDA_DEVICE_H
-#define SW_CUDA_DEVICE_H
+#pragma once
 
 #include "kernels/cuda/table.h"
 #include "kernels/halves.h"
@@ -379,5 +378,3 @@ static __device__ __forceinline__ T sw_cuda_block_reduce(T v, T *partials)
     __syncthreads();
     return v;
 }
-
-#endif

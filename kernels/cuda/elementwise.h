@@ -2,8 +2,7 @@
  * the numbers that the formula needs; it goes to the device as a parameter. Four elements at a
  * time where all addresses allow it. y may be a or b: each element is read before it is
  * written. */
-#ifndef SW_CUDA_ELEMENTWISE_H
-#define SW_CUDA_ELEMENTWISE_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -81,5 +80,3 @@ static sw_status sw_cuda_elementwise_run(const char *op, F f, sw_cuda_numbers y,
         sw_cuda_elementwise_launch<INPUTS>(f, y, a, b, n, add, queue);
     return sw_cuda_launched(op);
 }
-
-#endif

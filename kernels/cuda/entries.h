@@ -1,7 +1,6 @@
 /* All entries of the module, its pairs, and what they say of their scratch, for the table and
  * for entries that launch others. */
-#ifndef SW_CUDA_ENTRIES_H
-#define SW_CUDA_ENTRIES_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -28,5 +27,3 @@ int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols);
 /* n numbers in the type of y; rounded to bf16 before that where `rounds`. y may be x. */
 sw_status sw_cuda_cast(const char *op, sw_cuda_numbers y, sw_cuda_numbers x, int64_t n,
                        bool rounds, const sw_cuda_queue *queue);
-
-#endif

@@ -4,8 +4,7 @@
  * Own kernels: float32 sums, each in an order that shapes and strides alone decide; no TF32.
  * The order is not that of the CPU, and is another one where other rows or columns stand
  * beside: tiles, and the parts into which a long sum is cut, follow from the whole product. */
-#ifndef SW_CUDA_GEMM_H
-#define SW_CUDA_GEMM_H
+#pragma once
 
 #include "kernels/axes.h"
 #include "kernels/cuda/table.h"
@@ -66,5 +65,4 @@ typedef struct {
 
 #ifdef __cplusplus
 }
-#endif
 #endif

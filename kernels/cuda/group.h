@@ -4,8 +4,7 @@
  * rows. A launch alone is a table of one row.
  *
  * ALL is compared as bytes: it begins as zeros (sw_cuda_zero). */
-#ifndef SW_CUDA_GROUP_H
-#define SW_CUDA_GROUP_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 #include <string.h>
@@ -124,5 +123,3 @@ static sw_status sw_cuda_group_add(const char *op, const ALL &all, const ROW &ro
         sw_cuda_group_flush(group, queue);
     return sw_cuda_launched(op);
 }
-
-#endif

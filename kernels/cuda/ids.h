@@ -1,6 +1,5 @@
 /* Labels and ids of rows, of U8, U16 or I32: one of the three is given. */
-#ifndef SW_CUDA_IDS_H
-#define SW_CUDA_IDS_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -30,5 +29,3 @@ static inline sw_cuda_ids sw_cuda_ids_in(const sw_launch *l, int i)
                        dtype == SW_U16 ? static_cast<const uint16_t *>(at) : nullptr,
                        dtype == SW_U8 ? static_cast<const uint8_t *>(at) : nullptr};
 }
-
-#endif

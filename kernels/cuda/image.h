@@ -1,7 +1,6 @@
 /* Images (batch, c, h, w): what pooling, scaling and convolution share. Places inside of a
  * plane or an image count in 32 bits, whatever the number of images. */
-#ifndef SW_CUDA_IMAGE_H
-#define SW_CUDA_IMAGE_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -68,5 +67,3 @@ static __device__ __forceinline__ uint32_t sw_cuda_chunk_counts(const sw_cuda_pl
     const int64_t left = p.n - sw_cuda_chunk_first(p);
     return (uint32_t)(left < p.per ? left : p.per) * p.each.by;
 }
-
-#endif

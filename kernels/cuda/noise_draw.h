@@ -2,8 +2,7 @@
  * have its bits. Seed, attributes and shapes are fixed with a program; generation, first
  * direction and sigma are read on the device, so that a captured run serves every slice of
  * every generation. */
-#ifndef SW_CUDA_NOISE_DRAW_H
-#define SW_CUDA_NOISE_DRAW_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 #include "kernels/noise.h"
@@ -131,5 +130,3 @@ static __device__ inline void sw_cuda_noise_vector(float *to, const sw_noise_spe
     for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
         to[j] *= sigmas[first + j];
 }
-
-#endif

@@ -10,8 +10,7 @@
  *   put(c, const double (&)[N])    what becomes of the sums of c
  *
  * and one of elements at<W>(position, c). */
-#ifndef SW_CUDA_PLANES_H
-#define SW_CUDA_PLANES_H
+#pragma once
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
@@ -292,5 +291,3 @@ static __device__ __forceinline__ void sw_cuda_set(float *p, int64_t i, double v
     if (p != nullptr)
         p[i] = (add ? p[i] : 0.0f) + (float)value;
 }
-
-#endif

@@ -12,8 +12,7 @@
  * One part alone is put at once, without scratch. term() may not read what put() writes for
  * another result. Threads of a block lie along r, or along c where neighbours in c are
  * neighbours in memory. */
-#ifndef SW_CUDA_REDUCE_H
-#define SW_CUDA_REDUCE_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -279,5 +278,3 @@ struct sw_cuda_column_sum {
         sw_cuda_store(y, c, one);
     }
 };
-
-#endif

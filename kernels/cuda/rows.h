@@ -1,7 +1,6 @@
 /* Rows of a matrix: a warp works on one, or a block, where rows are long. Loops over the
  * columns go four at a time where all rows begin at addresses that allow it. */
-#ifndef SW_CUDA_ROWS_H
-#define SW_CUDA_ROWS_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 #include "kernels/scalar.h"
@@ -113,5 +112,3 @@ struct sw_cuda_exponentials {
     {                                                                                          \
         -FLT_MAX, 0.0f                                                                         \
     }
-
-#endif

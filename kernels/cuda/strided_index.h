@@ -1,8 +1,7 @@
 /* Elements of a result in row-major order, and their positions in operands of any strides. Axes
  * that follow each other in all operands are taken together beforehand, so most launches have
  * one or two. The host finds the factors that a position is computed with: no division. */
-#ifndef SW_CUDA_STRIDED_INDEX_H
-#define SW_CUDA_STRIDED_INDEX_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -142,5 +141,3 @@ sw_cuda_strided_offsets(const sw_cuda_strided &strided, int64_t i)
     }
     return p;
 }
-
-#endif

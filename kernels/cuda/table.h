@@ -7,8 +7,7 @@
  * waiting, so all entries may be captured. Values that it reads on the host (types, attributes,
  * seed) are fixed with the program; numbers that change between runs are read on the device,
  * steps and runs from the queue's counters. */
-#ifndef SW_CUDA_TABLE_H
-#define SW_CUDA_TABLE_H
+#pragma once
 
 #include "kernels/launch.h"
 
@@ -127,5 +126,4 @@ const sw_cuda_module *sw_cuda_module_make(const sw_cuda_host *host, const sw_cud
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -3,8 +3,7 @@
  * terms one line below the other. Of its rows and columns a thread has fours, each as far from
  * the next as all threads of the tile reach; eight threads side by side and four below each
  * other make a warp, so that what a warp reads at once is one line of banks. */
-#ifndef SW_CUDA_TILE_H
-#define SW_CUDA_TILE_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -73,5 +72,3 @@ struct sw_cuda_tile {
         }
     }
 };
-
-#endif

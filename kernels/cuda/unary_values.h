@@ -1,7 +1,6 @@
 /* Functions of one number, as they are applied on the device: NAME_value{P}(X, 0) is the value
  * of unary function NAME at X (kernels/unary.def), wherever a kernel makes it. */
-#ifndef SW_CUDA_UNARY_VALUES_H
-#define SW_CUDA_UNARY_VALUES_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 #include "kernels/scalar.h"
@@ -16,5 +15,3 @@
         }                                                                                      \
     };
 #include "kernels/unary.def"
-
-#endif

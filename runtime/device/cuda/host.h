@@ -1,6 +1,5 @@
 /* Between the two files of runtime/device/cuda, the module's half on the host. */
-#ifndef SW_CUDA_HOST_H
-#define SW_CUDA_HOST_H
+#pragma once
 
 #include "kernels/cuda/api.h"
 #include <cuda_runtime_api.h>
@@ -15,6 +14,4 @@ extern sw_cuda_host sw_cuda_its_host; /* module.cu */
 sw_status sw_cuda_blas_create(void **out);
 void sw_cuda_blas_destroy(void *blas); /* NULL is fine */
 int sw_cuda_blas_version(void);
-#endif
-
 #endif
