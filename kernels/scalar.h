@@ -205,16 +205,15 @@ SW_INLINE float sw_swish_value(float x)
 {
     const float c = x < -128.0f ? -128.0f : x, b = sw_absf(c), a = b > 128.0f ? 128.0f : b;
     const float up = sw_exp_up(-a), e = up * SW_EXP_DOWN;
-    const float n = x >= 0.0f ? x : c * up;
-    return n / (1.0f + e) * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    return (x >= 0.0f ? x : c * up * SW_EXP_DOWN) / (1.0f + e);
 }
 /* d/dx x s(x) = s (1 + x (1 - s)), from the input, as one quotient. */
 SW_INLINE float sw_swish_slope(float x)
 {
     const float c = sw_between(x, -128.0f, 128.0f);
     const float up = sw_exp_up(-sw_absf(c)), e = up * SW_EXP_DOWN, k = 1.0f + c;
-    const float n = c >= 0.0f ? 1.0f + e * k : (k + e) * up;
-    return n / (1.0f + e * (2.0f + e)) * (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    const float n = c >= 0.0f ? 1.0f + e * k : (k + e) * up * SW_EXP_DOWN;
+    return n / (1.0f + e * (2.0f + e));
 }
 
 /* ---- the normal distribution, gelu and its relatives ------------------------------------- */
@@ -253,8 +252,7 @@ SW_INLINE float sw_gelu_value(float x)
     const float c = x < -14.0f ? -14.0f : x, b = sw_absf(c), a = b > 14.0f ? 14.0f : b;
     const sw_normal_tail t = sw_normal_above(a);
     const float above = t.bell / t.d;
-    const float share = x >= 0.0f ? 1.0f - above * SW_EXP_DOWN : above;
-    return c * share * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    return x >= 0.0f ? c * (1.0f - above * SW_EXP_DOWN) : c * above * SW_EXP_DOWN;
 }
 /* P(X < x) + x density(x); by P(X > a) - a density(a) of a = |x|. */
 SW_INLINE float sw_gelu_slope(float x)
@@ -289,8 +287,7 @@ SW_INLINE float sw_gelu_tanh_value(float x)
 {
     const float c = x < -11.0f ? -11.0f : x, b = sw_absf(c), a = b > 11.0f ? 11.0f : b;
     const float up = sw_gelu_tanh_up(a), e = up * SW_EXP_DOWN;
-    const float n = x >= 0.0f ? x : c * up;
-    return n / (1.0f + e) * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    return (x >= 0.0f ? x : c * up * SW_EXP_DOWN) / (1.0f + e);
 }
 /* s + x s (1 - s) v', as one quotient. */
 SW_INLINE float sw_gelu_tanh_slope(float x)
@@ -298,8 +295,8 @@ SW_INLINE float sw_gelu_tanh_slope(float x)
     const float c = sw_between(x, -11.0f, 11.0f);
     const float up = sw_gelu_tanh_up(sw_absf(c)), e = up * SW_EXP_DOWN, d = 1.0f + e;
     const float g = c * (1.59576912160573071f + 0.214064448817802707f * (c * c));
-    const float n = c >= 0.0f ? d + g * e : (d + g) * up;
-    return n / (1.0f + e * (2.0f + e)) * (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    const float n = c >= 0.0f ? d + g * e : (d + g) * up * SW_EXP_DOWN;
+    return n / (1.0f + e * (2.0f + e));
 }
 
 /* x tanh(log(1 + e^x)) as a quotient of polynomials in e^-|x|: nothing cancels. */
@@ -308,9 +305,9 @@ SW_INLINE float sw_mish_value(float x)
     const float c = x < -128.0f ? -128.0f : x, b = sw_absf(c), a = b > 128.0f ? 128.0f : b;
     const float up = sw_exp_up(-a), e = up * SW_EXP_DOWN, twice = e + e;
     const float above = 1.0f + twice, below = 2.0f + e;
-    const float n = x >= 0.0f ? x * above : c * up * below;
+    const float n = x >= 0.0f ? x * above : c * up * below * SW_EXP_DOWN;
     const float d = x >= 0.0f ? above + twice * e : e * below + 2.0f;
-    return n / d * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    return n / d;
 }
 /* 4 (1 + x) + e (6 + 4 x) + 4 e^2 + e^3, e = e^x, times e and by (2 + e (2 + e))^2; above 0
  * with e = e^-x. */
@@ -320,11 +317,10 @@ SW_INLINE float sw_mish_slope(float x)
     const float up = sw_exp_up(-sw_absf(c)), e = up * SW_EXP_DOWN;
     const float k = 4.0f + 4.0f * c, l = 6.0f + 4.0f * c;
     const float above = 1.0f + e * (4.0f + e * (l + e * k));
-    const float below = (k + e * (l + e * (4.0f + e))) * up;
+    const float below = (k + e * (l + e * (4.0f + e))) * up * SW_EXP_DOWN;
     const float d_above = 1.0f + e * (4.0f + e * (8.0f + e * (8.0f + 4.0f * e)));
     const float d_below = 4.0f + e * (8.0f + e * (8.0f + e * (4.0f + e)));
-    return (c >= 0.0f ? above : below) / (c >= 0.0f ? d_above : d_below) *
-           (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
+    return (c >= 0.0f ? above : below) / (c >= 0.0f ? d_above : d_below);
 }
 
 /* log(1 + e^x); its slope is the sigmoid. */
