@@ -55,12 +55,11 @@ SW_VEC_FN vf cells_along(const void *from, int64_t n, int how)
         return vcells(from, n);
     if (how != WIDENED_PAIRS)
         return cells_across(from, 0, false, n, how);
+    if (n >= 2 * VW)
+        return vload(from);
     uint16_t some[2 * VW] = {0};
-    if (n < 2 * VW) {
-        memcpy(some, from, (size_t)n * sizeof *some);
-        from = some;
-    }
-    return vload(from);
+    memcpy(some, from, (size_t)n * sizeof *some);
+    return vload((const float *)(const void *)some);
 }
 
 /* Number k of a piece, in its cell; from NULL: zero. */
@@ -135,16 +134,17 @@ SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const pi
     const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
     const int64_t unit = unit_of(how), step = VW * unit;
     int64_t k = 0;
-    for (; g->b_row == 1 && k + step <= x->depth; k += step) {
+    for (; g->b_row == 1 && k < x->depth; k += step) {
+        const int64_t some = least(step, x->depth - k);
         vf r[VW];
         for (int i = 0; i < VW; i++) {
             const void *from = number_at(b, i * g->b_col + k, how);
-            r[i] = i < n ? cells_along(from, step, how) : vzero();
+            r[i] = i < n ? cells_along(from, some, how) : vzero();
             for (int64_t u = 0; next > 0 && u < step; u += is_half(how) ? 32 : 16) /* lines */
                 __builtin_prefetch(number_at(from, next + u, how), 0, 2);
         }
         vtranspose(r);
-        for (int i = 0; i < VW; i++)
+        for (int i = 0; i < VW && i * unit < some; i++)
             vstore(to + place(g->order, k + i * unit, how) * width, r[i]);
     }
     for (const int64_t end = whole(x->depth, how); k < end; k++)
@@ -192,15 +192,15 @@ SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t
         const int lanes = mr - r < VW ? mr - r : VW;
         const void *a = number_at(g->a, (i + r) * g->a_row, how);
         int64_t q = k;
-        for (; g->a_col == 1 && q + step <= end; q += step) {
+        for (; g->a_col == 1 && q < end; q += step) {
+            const int64_t n = least(step, end - q);
             vf x[VW];
             SW_UNROLL
             for (int l = 0; l < VW; l++)
-                x[l] = l < lanes ? cells_along(number_at(a, l * g->a_row + q, how), step, how)
+                x[l] = l < lanes ? cells_along(number_at(a, l * g->a_row + q, how), n, how)
                                  : vzero();
             vtranspose(x);
-            SW_UNROLL
-            for (int l = 0; l < VW; l++)
+            for (int l = 0; l < VW && l * unit < n; l++)
                 vstore_few(strip + place(g->order, q + l * unit - first, how) * mr + r, x[l],
                            lanes);
         }
