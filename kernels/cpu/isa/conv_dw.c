@@ -341,10 +341,8 @@ static float bias_sum(const float *dy, int64_t images, int64_t out_c, int64_t si
         vf acc = vzero();
         for (int64_t b = 0; b < images; b++) {
             const int64_t plane = (b * out_c + o) * size;
-            const uint16_t *halves = (const uint16_t *)(const void *)dy + plane;
             for (int64_t i = lane; i < size; i += SWI_LANES)
-                acc = vadd(acc, half ? vload_half_upto(halves + i, size - i)
-                                     : vload_upto(dy + plane + i, size - i));
+                acc = vadd(acc, vtake(dy, plane + i, size - i, half));
         }
         float sum[4];
         vsum4(sum, acc, vzero(), vzero(), vzero());
@@ -492,6 +490,11 @@ static bool next_piece(const product_job *j, piece *p)
     return p->b < j->images && p->n > 0;
 }
 
+static void put_lanes(float *y, vf x, int64_t n, bool add)
+{
+    vstore_upto(y, add ? vadd(vload_upto(y, n), x) : x, n);
+}
+
 static void add_to(float *y, const float *x, int64_t n)
 {
     int64_t i = 0;
@@ -499,6 +502,26 @@ static void add_to(float *y, const float *x, int64_t n)
         vstore(y + i, vadd(vload(y + i), vload(x + i)));
     for (; i < n; i++)
         y[i] += x[i];
+}
+
+/* A tile in rows to its place in dw. */
+static void put_tile(const product_job *j, float *dw, const float *tile, int64_t rows,
+                     int64_t cols)
+{
+    const bool add = j->accumulate_dw;
+    vf x[VW];
+    for (int64_t i = 0; i < rows && j->dw_col == 1; i++)
+        for (int64_t k = 0; k < cols; k += VW)
+            put_lanes(dw + i * j->dw_row + k, vload_upto(tile + i * cols + k, cols - k),
+                      cols - k, add);
+    for (int64_t i = 0; i < rows && j->dw_col != 1; i += VW)
+        for (int64_t k = 0; k < cols; k += VW) {
+            for (int64_t r = 0; r < VW; r++)
+                x[r] = vload_upto(tile + least(i + r, rows - 1) * cols + k, cols - k);
+            vtranspose(x);
+            for (int64_t c = 0; c < VW && c < cols - k; c++)
+                put_lanes(dw + (k + c) * j->dw_col + i, x[c], rows - i, add);
+        }
 }
 
 /* Rows from r on by columns from c on of dw. */
@@ -523,11 +546,7 @@ static void tile_of(const product_job *j, int64_t r, int64_t rows, int64_t c, in
     }
     if (first) /* the sum of nothing */
         memset(tile, 0, (size_t)(rows * cols) * sizeof *tile);
-    for (int64_t i = 0; i < rows; i++) {
-        float *dw = j->dw + (r + i) * j->dw_row + c * j->dw_col;
-        for (int64_t k = 0; k < cols; k++, dw += j->dw_col)
-            *dw = j->accumulate_dw ? *dw + tile[i * cols + k] : tile[i * cols + k];
-    }
+    put_tile(j, j->dw + r * j->dw_row + c * j->dw_col, tile, rows, cols);
 }
 
 static void product_part(void *arg, int part)
@@ -540,7 +559,14 @@ static void product_part(void *arg, int part)
     tile_of(j, r, vpiece(j->rows, 1, rt + 1, j->row_tiles) - r, c,
             vpiece(j->cols, VW, ct + 1, j->col_tiles) - c);
     const int64_t last = vpiece(j->out_c, 1, part + 1, parts);
-    for (int64_t o = vpiece(j->out_c, 1, part, parts); j->db != NULL && o < last; o++) {
+    int64_t o = vpiece(j->out_c, 1, part, parts);
+    for (; j->db != NULL && j->size == 1 && o < last; o += VW) {
+        vf sum = vzero();
+        for (int64_t b = 0; b < j->images; b++)
+            sum = vadd(sum, vtake(j->dy, b * j->out_c + o, last - o, j->dy_half));
+        put_lanes(j->db + o, sum, last - o, j->accumulate_db);
+    }
+    for (; j->db != NULL && o < last; o++) {
         const float sum = bias_sum(j->dy, j->images, j->out_c, j->size, o, j->dy_half);
         j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
     }

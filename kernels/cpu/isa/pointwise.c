@@ -129,7 +129,9 @@ static void widen_part(void *arg, int part)
     int64_t i = (int64_t)part * PART;
     float *restrict y = j->floats;
     const uint16_t *restrict x = j->halves;
-    for (; i < to; i += VW)
+    for (; i + VW <= to; i += VW)
+        vstore(y + i, vload_half(x + i));
+    if (i < to)
         vstore_upto(y + i, vload_half_upto(x + i, to - i), to - i);
 }
 
@@ -140,6 +142,8 @@ static void round_part(void *arg, int part)
     int64_t i = (int64_t)part * PART;
     uint16_t *restrict y = j->halves;
     const float *restrict x = j->floats;
+    for (; i + 2 * VW <= to; i += 2 * VW)
+        vstore_halves_of(y + i, vload(x + i), vload(x + i + VW));
     for (; i < to; i += VW)
         vstore_half_upto(y + i, vload_upto(x + i, to - i), to - i);
 }

@@ -346,9 +346,9 @@ typedef uint16_t vh __attribute__((vector_size(2 * VW)));
 
 #if SW_ISA_ID == 2
 /* Does the instruction round these? It keeps what a NaN carries. */
-SW_VEC_FN bool vneps_rounds(vf x)
+SW_VEC_FN bool vneps_rounds(vf x, vf y)
 {
-    return __builtin_cpu_supports("avx512bf16") && _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) == 0;
+    return __builtin_cpu_supports("avx512bf16") && _mm512_cmp_ps_mask(x, y, _CMP_UNORD_Q) == 0;
 }
 #endif
 
@@ -356,7 +356,7 @@ SW_VEC_FN bool vneps_rounds(vf x)
 SW_VEC_FN vf vround_half(vf x)
 {
 #if SW_ISA_ID == 2
-    if (vneps_rounds(x))
+    if (vneps_rounds(x, x))
         return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16);
 #endif
     const vu bits = (vu)x, size = bits & 0x7fffffffu;
@@ -377,9 +377,9 @@ SW_VEC_FN vf vload_half(const uint16_t *p)
 }
 SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
 {
-    uint16_t some[VW] = {0};
     if (n >= VW)
         return vload_half(p);
+    uint16_t some[VW] = {0};
     for (int i = 0; i < n; i++)
         some[i] = p[i];
     return vload_half(some);
@@ -387,7 +387,7 @@ SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
 SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
 {
 #if SW_ISA_ID == 2
-    if (n >= VW && vneps_rounds(x)) {
+    if (n >= VW && vneps_rounds(x, x)) {
         const __m256bh rounded = _mm512_cvtneps_pbh(x);
         memcpy(p, &rounded, sizeof rounded);
         return;
@@ -448,6 +448,25 @@ SW_VEC_FN vf vdot(vf a, vf b, vf c)
     return vfma((vf)((vu)a << 16), (vf)((vu)b << 16), c);
 }
 #endif
+
+/* The first n numbers from number i on, zero in the other lanes. */
+SW_VEC_FN vf vtake(const void *p, int64_t i, int64_t n, bool half)
+{
+    return half ? vload_half_upto((const uint16_t *)p + i, n)
+                : vload_upto((const float *)p + i, n);
+}
+/* The VW numbers of x, then those of y. */
+SW_VEC_FN void vstore_halves_of(uint16_t *p, vf x, vf y)
+{
+#if SW_ISA_ID == 2
+    if (vneps_rounds(x, y)) {
+        _mm512_storeu_si512(p, vhalves(x, y));
+        return;
+    }
+#endif
+    vstore_half_upto(p, x, VW);
+    vstore_half_upto(p + VW, y, VW);
+}
 
 /* ------------------------------------------------------------------------------------------ */
 
