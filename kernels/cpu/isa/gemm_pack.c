@@ -125,28 +125,36 @@ SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int64_t p,
     }
 }
 
-/* Columns [j, j + VW) of a piece, of which n exist. Where their numbers are contiguous they
- * are transposed, and the next ones are prefetched meanwhile. */
+/* `some` numbers of k, at most VW cells, of VW columns, of which n exist: they are transposed,
+ * and those `next` numbers on are prefetched meanwhile. */
+SW_VEC_FN void turn_columns(float *to, int64_t width, const sw_gemm *g, const void *b,
+                            int64_t k, int64_t some, int n, int64_t next, int how)
+{
+    const int64_t unit = unit_of(how);
+    vf r[VW];
+    for (int i = 0; i < VW; i++) {
+        const void *from = number_at(b, i * g->b_col + k, how);
+        r[i] = i < n ? cells_along(from, some, how) : vzero();
+        for (int64_t u = 0; next > 0 && u < some; u += is_half(how) ? 32 : 16) /* lines */
+            __builtin_prefetch(number_at(from, next + u, how), 0, 2);
+    }
+    vtranspose(r);
+    for (int i = 0; i < VW && i * unit < some; i++)
+        vstore(to + place(g->order, k + i * unit, how) * width, r[i]);
+}
+
+/* Columns [j, j + VW) of a piece, of which n exist. */
 SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const piece *x,
                             int64_t j, int n, int how)
 {
     const void *b = number_at(g->b, (x->j + j) * g->b_col + x->k * g->b_row, how);
     const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
-    const int64_t unit = unit_of(how), step = VW * unit;
+    const int64_t step = VW * unit_of(how), depth = g->b_row == 1 ? x->depth : 0;
     int64_t k = 0;
-    for (; g->b_row == 1 && k < x->depth; k += step) {
-        const int64_t some = least(step, x->depth - k);
-        vf r[VW];
-        for (int i = 0; i < VW; i++) {
-            const void *from = number_at(b, i * g->b_col + k, how);
-            r[i] = i < n ? cells_along(from, some, how) : vzero();
-            for (int64_t u = 0; next > 0 && u < step; u += is_half(how) ? 32 : 16) /* lines */
-                __builtin_prefetch(number_at(from, next + u, how), 0, 2);
-        }
-        vtranspose(r);
-        for (int i = 0; i < VW && i * unit < some; i++)
-            vstore(to + place(g->order, k + i * unit, how) * width, r[i]);
-    }
+    for (; k + step <= depth; k += step)
+        turn_columns(to, width, g, b, k, step, n, next, how);
+    if (k < depth)
+        turn_columns(to, width, g, b, k, depth - k, n, next, how), k = depth;
     for (const int64_t end = whole(x->depth, how); k < end; k++)
         for (int i = 0; i < VW; i++)
             put_number(to, place(g->order, k, how) * width + i, k,
@@ -180,6 +188,24 @@ SW_VEC_FN void pack_b(float *to, const sw_gemm *g, const piece *x, int how)
 
 /* ---- A ----------------------------------------------------------------------------------- */
 
+/* `some` columns of A from q on, at most VW cells, of a few rows whose columns are contiguous.
+ */
+SW_VEC_FN void turn_rows(float *strip, const sw_gemm *g, const void *a, int64_t first,
+                         int64_t q, int64_t some, int lanes, int mr, int how)
+{
+    const int64_t unit = unit_of(how);
+    vf x[VW];
+    SW_UNROLL
+    for (int l = 0; l < VW; l++)
+        x[l] =
+            l < lanes ? cells_along(number_at(a, l * g->a_row + q, how), some, how) : vzero();
+    vtranspose(x);
+    SW_UNROLL
+    for (int l = 0; l < VW; l++)
+        if (l * unit < some)
+            vstore_few(strip + place(g->order, q + l * unit - first, how) * mr, x[l], lanes);
+}
+
 /* Columns [k, end) of A, of which `first` has place 0, to the strip of mr rows from i on. mr
  * is a constant. */
 SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
@@ -192,18 +218,11 @@ SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t
         const int lanes = mr - r < VW ? mr - r : VW;
         const void *a = number_at(g->a, (i + r) * g->a_row, how);
         int64_t q = k;
-        for (; g->a_col == 1 && q < end; q += step) {
-            const int64_t n = least(step, end - q);
-            vf x[VW];
-            SW_UNROLL
-            for (int l = 0; l < VW; l++)
-                x[l] = l < lanes ? cells_along(number_at(a, l * g->a_row + q, how), n, how)
-                                 : vzero();
-            vtranspose(x);
-            for (int l = 0; l < VW && l * unit < n; l++)
-                vstore_few(strip + place(g->order, q + l * unit - first, how) * mr + r, x[l],
-                           lanes);
-        }
+        const int64_t turned = g->a_col == 1 ? end : q;
+        for (; q + step <= turned; q += step)
+            turn_rows(strip + r, g, a, first, q, step, lanes, mr, how);
+        if (q < turned)
+            turn_rows(strip + r, g, a, first, q, end - q, lanes, mr, how), q = end;
         for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q += unit) {
             const void *from = number_at(a, q * g->a_col, how);
             __builtin_prefetch(number_at(from, ahead, how), 0, 3);
