@@ -148,6 +148,28 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
     return SWI_HALVES_FLAT;
 }
 
+/* Has the CPU a kernel of bf16 for this depthwise convolution, or for the gradient of its
+ * image?
+ */
+static bool is_depthwise_as_is(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    const sw_type *w = weight_of(op, grad, info), *out = &info->out[0];
+    bool taken = op == SW_OP_conv2d && w != NULL && w != out && w->dtype == SW_F32;
+    for (int i = 0; i < info->n_in + info->n_out; i++)
+        taken =
+            taken && (input_of(op, grad, info, i) > 0) == (type_of(info, i)->dtype != SW_BF16);
+    if (!taken)
+        return false;
+    const swi_conv_attrs *a = info->attrs;
+    const int64_t *x = (grad < 0 ? &info->in[0] : out)->shape.dim;
+    const int64_t *y = (grad < 0 ? out : &info->in[1])->shape.dim;
+    const sw_conv s =
+        SW_INIT(.in_c = x[1], .in_w = x[3], .out_c = y[1], .out_w = y[3],
+                .kernel_w = w->shape.dim[3], .stride = a->stride, .pad = a->pad,
+                .groups = a->groups, .dilation = a->dilation, .plain = out->layout == SW_PLAIN);
+    return sw_conv_takes_halves(&s);
+}
+
 /* Has the CPU a kernel for these operands, all of bf16 but for what channels have? */
 static bool is_taken_as_is(uint32_t op, const sw_kernel_info *info)
 {
@@ -179,7 +201,8 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info, bool 
     if (word == SWI_HALVES_LOSS)
         return grad >= 0;
     if (word == SWI_HALVES_CONV)
-        return !is_product(weight_of(op, grad, info), info->attrs);
+        return !is_product(weight_of(op, grad, info), info->attrs) &&
+               !is_depthwise_as_is(op, grad, info);
     return word != SWI_HALVES_PRODUCT || (grad >= 0 && grad_of(op, grad)->n_operands == 1);
 }
 

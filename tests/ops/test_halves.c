@@ -142,8 +142,9 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
         types[i] = half[i].type;
     const swi_op_halves word = swi_op_traits_of(s->op)->halves;
     const bool pieces = swi_goes_in_pieces(s->op, grad, &info, false);
-    const bool exact = pieces || word == SWI_HALVES_FUNCTION || word == SWI_HALVES_CHANNELS ||
-                       word == SWI_HALVES_PLANES;
+    const bool depthwise = s->op == SW_OP_conv2d && s->c->in[1].shape.dim[1] == 1;
+    const bool exact = pieces || depthwise || word == SWI_HALVES_FUNCTION ||
+                       word == SWI_HALVES_CHANNELS || word == SWI_HALVES_PLANES;
     if (!stored && !exact && (order == SW_ORDER_NONE || word == SWI_HALVES_MOVES))
         return;
     n_direct += !pieces;

@@ -292,7 +292,8 @@ static row_fn *const row_for[4][2] = {{row_1, row_1_strided},
                                       {row_6, row_6_strided}};
 
 /* Depthwise: one channel of x, kernels 3 or 5 wide, stride 1 or 2. Neighbouring positions share
- * what they read; kw, pb, stride and up are constants. The order of sums is that of tile(). */
+ * what they read; kw, pb, stride, up and half are constants. The order of sums is that of
+ * tile(). half: x and y are of bf16. */
 #if SW_ISA_ID == 2
 enum { DEEP = 8 }; /* positions, with 8 + 4 operands of stride 1 */
 #else
@@ -304,18 +305,18 @@ enum { DEEP = 4 };
  * nothing is tested. Position p meets x at (p * stride + tap - pad) / up, where that is a whole
  * number. */
 SW_VEC_FN void depth_tile(const tile_args *a, int64_t ox, int64_t ix, int kw, int pad,
-                          int stride, int up, int pb, bool left, bool right)
+                          int stride, int up, int pb, bool left, bool right, bool half)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t row = s->in_w * SWI_LANES;
-    const float *x = a->x + (a->v.at + a->v.from) * row + ix * SWI_LANES;
+    const int64_t row = s->in_w * SWI_LANES, first = (a->v.at + a->v.from) * row;
+    const void *x = swi_element(a->x, first + ix * SWI_LANES, half);
     const float *w = a->w + (a->v.first + a->v.from * up) * kw;
-    float *y = a->y + ox * SWI_LANES;
+    float *y = swi_element(a->y, ox * SWI_LANES, half);
     vf acc[DEEP];
     SW_UNROLL
     for (int p = 0; p < pb; p++)
         acc[p] = vset1(a->bias[0]);
-    for (int64_t ty = a->v.from; ty < a->v.end; ty++, x += row, w += up * kw) {
+    for (int64_t ty = a->v.from; ty < a->v.end; ty++, w += up * kw) {
         SW_UNROLL
         for (int tx = 0; tx < kw; tx++) {
             const vf weight = vset1(w[tx]);
@@ -324,15 +325,16 @@ SW_VEC_FN void depth_tile(const tile_args *a, int64_t ox, int64_t ix, int kw, in
                 const int at = p * stride + tx - pad;
                 if ((at & (up - 1)) != 0 || (left && at < 0) || (right && at >= pb * stride))
                     continue;
-                acc[p] = vfma(weight, vload(x + at / up * SWI_LANES), acc[p]);
+                acc[p] = vfma(weight, vtake(x, at / up * SWI_LANES, VW, half), acc[p]);
             }
         }
+        x = swi_element(x, row, half);
     }
     SW_UNROLL
     for (int p = 0; p < pb; p++) {
         if (a->j->accumulate)
-            acc[p] = vadd(vload(y + p * SWI_LANES), acc[p]);
-        vstore(y + p * SWI_LANES, acc[p]);
+            acc[p] = vadd(vtake(y, p * SWI_LANES, VW, half), acc[p]);
+        vput(y, p * SWI_LANES, VW, acc[p], half);
     }
 }
 
@@ -342,10 +344,10 @@ SW_VEC_FN void depth_row(const tile_args *a, int kw, int stride)
     for (int64_t ox = 0; ox < s->out_w;) {
         const int64_t ix = ox * stride - a->j->pad_x, left = s->out_w - ox;
         if (ix >= 0 && left >= DEEP && ix + (DEEP - 1) * stride + kw <= s->in_w) {
-            depth_tile(a, ox, ix, kw, 0, stride, 1, DEEP, false, false);
+            depth_tile(a, ox, ix, kw, 0, stride, 1, DEEP, false, false, false);
             ox += DEEP;
         } else if (ix >= 0 && left >= 2 && ix + stride + kw <= s->in_w) {
-            depth_tile(a, ox, ix, kw, 0, stride, 1, 2, false, false);
+            depth_tile(a, ox, ix, kw, 0, stride, 1, 2, false, false, false);
             ox += 2;
         } else {
             const taps h = taps_of(a->j, ox, a->j->pad_x, s->kernel_w);
@@ -358,57 +360,54 @@ SW_VEC_FN void depth_row(const tile_args *a, int kw, int stride)
 /* The same for images that are as wide as in nets, with half a kernel of padding: register
  * blocks begin at a multiple of `up`. */
 SW_VEC_FN void depth_block(const tile_args *a, int64_t ox, int kw, int stride, int up, int pb,
-                           bool left, bool right)
+                           bool left, bool right, bool half)
 {
-    depth_tile(a, ox, ox * stride / up, kw, kw / 2, stride, up, pb, left, right);
+    depth_tile(a, ox, ox * stride / up, kw, kw / 2, stride, up, pb, left, right, half);
 }
 
-SW_VEC_FN void depth_blocks(const tile_args *a, int kw, int stride, int up)
+SW_VEC_FN void depth_blocks(const tile_args *a, int kw, int stride, int up, bool half)
 {
     const int64_t width = a->j->s.out_w;
     if (width == 2) {
-        depth_block(a, 0, kw, stride, up, 2, true, true);
+        depth_block(a, 0, kw, stride, up, 2, true, true, half);
     } else if (width == 4) {
-        depth_block(a, 0, kw, stride, up, 4, true, true);
+        depth_block(a, 0, kw, stride, up, 4, true, true, half);
     } else if (width == DEEP) {
-        depth_block(a, 0, kw, stride, up, DEEP, true, true);
+        depth_block(a, 0, kw, stride, up, DEEP, true, true, half);
     } else {
-        depth_block(a, 0, kw, stride, up, DEEP, true, false);
+        depth_block(a, 0, kw, stride, up, DEEP, true, false, half);
         for (int64_t ox = DEEP; ox < width - DEEP; ox += DEEP)
-            depth_block(a, ox, kw, stride, up, DEEP, false, false);
-        depth_block(a, width - DEEP, kw, stride, up, DEEP, false, true);
+            depth_block(a, ox, kw, stride, up, DEEP, false, false, half);
+        depth_block(a, width - DEEP, kw, stride, up, DEEP, false, true, half);
     }
 }
 
-#define DEFINE_DEPTH(kw)                                                                       \
-    static void depth_##kw##_1(const tile_args *a)                                             \
+#define DEFINE_DEPTH_ROWS(kw, stride)                                                          \
+    static void depth_##kw##_##stride(const tile_args *a)                                      \
     {                                                                                          \
-        depth_row(a, kw, 1);                                                                   \
-    }                                                                                          \
-    static void depth_##kw##_2(const tile_args *a)                                             \
-    {                                                                                          \
-        depth_row(a, kw, 2);                                                                   \
-    }                                                                                          \
-    static void depth_blocks_##kw##_1_1(const tile_args *a)                                    \
-    {                                                                                          \
-        depth_blocks(a, kw, 1, 1);                                                             \
-    }                                                                                          \
-    static void depth_blocks_##kw##_2_1(const tile_args *a)                                    \
-    {                                                                                          \
-        depth_blocks(a, kw, 2, 1);                                                             \
-    }                                                                                          \
-    static void depth_blocks_##kw##_1_2(const tile_args *a)                                    \
-    {                                                                                          \
-        depth_blocks(a, kw, 1, 2);                                                             \
+        depth_row(a, kw, stride);                                                              \
     }
-DEFINE_DEPTH(3)
-DEFINE_DEPTH(5)
+#define DEFINE_DEPTH(kw, stride, up)                                                           \
+    static void depth_blocks_##kw##_##stride##_##up(const tile_args *a)                        \
+    {                                                                                          \
+        depth_blocks(a, kw, stride, up, false);                                                \
+    }                                                                                          \
+    static void depth_halves_##kw##_##stride##_##up(const tile_args *a)                        \
+    {                                                                                          \
+        depth_blocks(a, kw, stride, up, true);                                                 \
+    }
+DEFINE_DEPTH_ROWS(3, 1)
+DEFINE_DEPTH_ROWS(3, 2) DEFINE_DEPTH_ROWS(5, 1) DEFINE_DEPTH_ROWS(5, 2) DEFINE_DEPTH(3, 1, 1)
+    DEFINE_DEPTH(3, 2, 1) DEFINE_DEPTH(3, 1, 2) DEFINE_DEPTH(5, 1, 1) DEFINE_DEPTH(5, 2, 1)
+        DEFINE_DEPTH(5, 1, 2)
 
-/* By half the kernel less one; stride 1, stride 2, up 2. */
-static row_fn *const depth_rows_of[2][2] = {{depth_3_1, depth_3_2}, {depth_5_1, depth_5_2}};
-static row_fn *const depth_blocks_of[2][3] = {
-    {depth_blocks_3_1_1, depth_blocks_3_2_1, depth_blocks_3_1_2},
-    {depth_blocks_5_1_1, depth_blocks_5_2_1, depth_blocks_5_1_2},
+    /* By half the kernel less one; stride 1, stride 2, up 2. */
+    static row_fn *const depth_rows_of[2][2] = {{depth_3_1, depth_3_2}, {depth_5_1, depth_5_2}};
+static row_fn *const depth_blocks_of[2][2][3] = {
+    {{depth_blocks_3_1_1, depth_blocks_3_2_1, depth_blocks_3_1_2},
+     {depth_blocks_5_1_1, depth_blocks_5_2_1, depth_blocks_5_1_2}},
+    {{depth_halves_3_1_1, depth_halves_3_2_1, depth_halves_3_1_2},
+     {depth_halves_5_1_1, depth_halves_5_2_1, depth_halves_5_1_2}},
 };
 
 static bool fits_blocks(const conv_job *j)
@@ -428,7 +427,7 @@ static row_fn *depth_for(const conv_job *j)
         s->stride > 2 || (s->kernel_w != 3 && s->kernel_w != 5))
         return NULL;
     if (fits_blocks(j))
-        return depth_blocks_of[wide][j->up == 2 ? 2 : s->stride - 1];
+        return depth_blocks_of[s->x_half][wide][j->up == 2 ? 2 : s->stride - 1];
     return j->up == 1 ? depth_rows_of[wide][s->stride - 1] : NULL;
 }
 
@@ -445,7 +444,7 @@ static void block_rows(tile_args *a, int ob, int band)
                       reach = room <= 0 ? 0 : (room + next - 1) / next;
         a->v.from = a->v.at < 0 ? (next - 1 - a->v.at) / next : 0;
         a->v.end = reach < a->v.end ? reach : a->v.end;
-        a->y = y + oy * s->out_w * SWI_LANES;
+        a->y = swi_element(y, oy * s->out_w * SWI_LANES, s->x_half);
         row(a);
     }
 }
@@ -575,13 +574,16 @@ static void conv_part(void *arg, int part)
     for (int lane = 0; lane < lanes; lane += VW)
         for (int64_t g = 0; g < s->groups; g++) {
             const int64_t first = g * out, end = first + out;
-            a.x = j->x + (at * s->in_c + g * a.in_c) * s->in_h * s->in_w * lanes + lane;
+            a.x = swi_element(j->x,
+                              (at * s->in_c + g * a.in_c) * s->in_h * s->in_w * lanes + lane,
+                              s->x_half);
             for (int64_t o = first; o < end;) {
                 const int ob = swi_channel_block(end - o);
                 a.w =
                     j->w + first * a.in_c * s->kernel_h * s->kernel_w + (o - first) * j->w_out;
                 a.bias = j->bias != NULL ? j->bias + o : no_bias;
-                a.y = j->y + (at * s->out_c + o) * s->out_h * s->out_w * lanes + lane;
+                a.y = swi_element(
+                    j->y, (at * s->out_c + o) * s->out_h * s->out_w * lanes + lane, s->x_half);
                 if (s->plain)
                     plain_rows(&a, ob, part % j->bands);
                 else

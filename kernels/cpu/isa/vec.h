@@ -449,11 +449,18 @@ SW_VEC_FN vf vdot(vf a, vf b, vf c)
 }
 #endif
 
-/* The first n numbers from number i on, zero in the other lanes. */
+/* The first n numbers from number i on, zero in the other lanes of what is taken. */
 SW_VEC_FN vf vtake(const void *p, int64_t i, int64_t n, bool half)
 {
     return half ? vload_half_upto((const uint16_t *)p + i, n)
                 : vload_upto((const float *)p + i, n);
+}
+SW_VEC_FN void vput(void *p, int64_t i, int64_t n, vf x, bool half)
+{
+    if (half)
+        vstore_half_upto((uint16_t *)p + i, x, n);
+    else
+        vstore_upto((float *)p + i, x, n);
 }
 /* The VW numbers of x, then those of y. */
 SW_VEC_FN void vstore_halves_of(uint16_t *p, vf x, vf y)
