@@ -70,8 +70,9 @@ static inline bool sw_conv_takes_halves(const sw_conv *s)
     const int64_t narrow = s->in_w < s->out_w ? s->in_w : s->out_w;
     const bool whole = narrow == 2 || narrow == 4 || (narrow > 0 && narrow % 8 == 0);
     return whole && !s->plain && s->groups == s->in_c && s->groups == s->out_c &&
-           (s->kernel_w == 3 || s->kernel_w == 5) && s->pad == s->kernel_w / 2 &&
-           s->dilation <= 1 && s->stride <= 2 && s->in_w == s->out_w * s->stride;
+           (s->kernel_w == 3 || s->kernel_w == 5) && s->kernel_h == s->kernel_w &&
+           s->pad == s->kernel_w / 2 && s->dilation <= 1 && s->stride <= 2 &&
+           s->in_w == s->out_w * s->stride;
 }
 
 /* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,

@@ -148,9 +148,7 @@ static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info, 
     return SWI_HALVES_FLAT;
 }
 
-/* Has the CPU a kernel of bf16 for this depthwise convolution, or for the gradient of its
- * image?
- */
+/* Has the CPU a kernel of bf16 for this depthwise convolution, or its image's gradient? */
 static bool is_depthwise_as_is(uint32_t op, int grad, const sw_kernel_info *info)
 {
     const sw_type *w = weight_of(op, grad, info), *out = &info->out[0];
@@ -163,10 +161,10 @@ static bool is_depthwise_as_is(uint32_t op, int grad, const sw_kernel_info *info
     const swi_conv_attrs *a = info->attrs;
     const int64_t *x = (grad < 0 ? &info->in[0] : out)->shape.dim;
     const int64_t *y = (grad < 0 ? out : &info->in[1])->shape.dim;
-    const sw_conv s =
-        SW_INIT(.in_c = x[1], .in_w = x[3], .out_c = y[1], .out_w = y[3],
-                .kernel_w = w->shape.dim[3], .stride = a->stride, .pad = a->pad,
-                .groups = a->groups, .dilation = a->dilation, .plain = out->layout == SW_PLAIN);
+    const sw_conv s = SW_INIT(.in_c = x[1], .in_w = x[3], .out_c = y[1], .out_w = y[3],
+                              .kernel_h = w->shape.dim[2], .kernel_w = w->shape.dim[3],
+                              .stride = a->stride, .pad = a->pad, .groups = a->groups,
+                              .dilation = a->dilation, .plain = out->layout == SW_PLAIN);
     return sw_conv_takes_halves(&s);
 }
 

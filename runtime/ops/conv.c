@@ -313,6 +313,8 @@ static const sw_op_case cases[] = {
     CASE("depthwise 5x5, rows of 8", IN(F32(33, 3, 3, 8), F32(3, 1, 5, 5)), AT(conv_attrs[12])),
     CASE("depthwise 5x5, stride 2, rows of 16", IN(F32(17, 3, 5, 16), F32(3, 1, 5, 5), F32(3)),
          AT(conv_attrs[8])),
+    CASE("depthwise 1x3, stride 2, rows that miss the image",
+         IN(F32(17, 2, 1, 4), F32(2, 1, 1, 3), F32(2)), AT(conv_attrs[11])),
     CASE("depthwise 7x7", IN(F32(2, 2, 8, 7), F32(2, 1, 7, 7)), AT(conv_attrs[13])),
     CASE("depthwise, not square, dilation", IN(F32(2, 3, 7, 8), F32(3, 1, 2, 3)),
          AT(conv_attrs[14])),

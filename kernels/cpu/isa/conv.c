@@ -387,7 +387,7 @@ SW_VEC_FN void depth_blocks(const tile_args *a, int kw, int stride, int up, bool
     {                                                                                          \
         depth_row(a, kw, stride);                                                              \
     }
-#define DEFINE_DEPTH(kw, stride, up)                                                           \
+#define DEFINE_DEPTH_BLOCKS(kw, stride, up)                                                    \
     static void depth_blocks_##kw##_##stride##_##up(const tile_args *a)                        \
     {                                                                                          \
         depth_blocks(a, kw, stride, up, false);                                                \
@@ -396,13 +396,15 @@ SW_VEC_FN void depth_blocks(const tile_args *a, int kw, int stride, int up, bool
     {                                                                                          \
         depth_blocks(a, kw, stride, up, true);                                                 \
     }
-DEFINE_DEPTH_ROWS(3, 1)
-DEFINE_DEPTH_ROWS(3, 2) DEFINE_DEPTH_ROWS(5, 1) DEFINE_DEPTH_ROWS(5, 2) DEFINE_DEPTH(3, 1, 1)
-    DEFINE_DEPTH(3, 2, 1) DEFINE_DEPTH(3, 1, 2) DEFINE_DEPTH(5, 1, 1) DEFINE_DEPTH(5, 2, 1)
-        DEFINE_DEPTH(5, 1, 2)
+#define DEFINE_DEPTH(kw)                                                                       \
+    DEFINE_DEPTH_ROWS(kw, 1)                                                                   \
+    DEFINE_DEPTH_ROWS(kw, 2)                                                                   \
+    DEFINE_DEPTH_BLOCKS(kw, 1, 1) DEFINE_DEPTH_BLOCKS(kw, 2, 1) DEFINE_DEPTH_BLOCKS(kw, 1, 2)
+DEFINE_DEPTH(3)
+DEFINE_DEPTH(5)
 
-    /* By half the kernel less one; stride 1, stride 2, up 2. */
-    static row_fn *const depth_rows_of[2][2] = {{depth_3_1, depth_3_2}, {depth_5_1, depth_5_2}};
+/* By half the kernel less one; stride 1, stride 2, up 2. */
+static row_fn *const depth_rows_of[2][2] = {{depth_3_1, depth_3_2}, {depth_5_1, depth_5_2}};
 static row_fn *const depth_blocks_of[2][2][3] = {
     {{depth_blocks_3_1_1, depth_blocks_3_2_1, depth_blocks_3_1_2},
      {depth_blocks_5_1_1, depth_blocks_5_2_1, depth_blocks_5_1_2}},
