@@ -228,12 +228,12 @@ static void a_product(size3 z, int kind, sw_bf16_order order, int sum, int first
     const size_t used = pool_used;
     const int taken = n_taken;
     for (int form = first; form < FORMS; form += step) {
-        const int64_t gap = (form & SPARSE) != 0 ? 3 : 1;
+        const int64_t gap = (form & SPARSE) != 0 ? 3 : 1, rest = gap == 3 ? 3 : 2;
         const bool a_turned = (form & A_TURNED) != 0, b_turned = (form & B_TURNED) != 0;
         sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .order = order};
         g.a_half = (form & A_HALF) != 0, g.b_half = (form & B_HALF) != 0;
         g.c_half = (form & C_HALF) != 0;
-        g.a_row = a_turned ? 1 : z.k + gap, g.a_col = a_turned ? z.m + gap : 1;
+        g.a_row = a_turned ? 1 : z.k + rest, g.a_col = a_turned ? z.m + gap : 1;
         g.b_row = gap * (b_turned ? 1 : z.n), g.b_col = gap * (b_turned ? z.k : 1);
         g.a = laid(a, z.m, z.k, g.a_row, g.a_col, g.a_half);
         g.b = laid(b_rows, z.k, z.n, g.b_row, g.b_col, g.b_half);
@@ -282,6 +282,16 @@ SW_TEST("blocks of waiting sums have the bits of the model")
     for (int i = 0; i < 2; i++)
         a_product((size3){513, 514, 257}, EVEN, i == 0 ? SW_ORDER_PAIR : SW_ORDER_TILE,
                   BIAS | ADDING, C_HALF | (i == 0 ? A_TURNED : 0), FORMS);
+}
+
+/* Pieces of 1,024 numbers of k, whose sums wait on the stack and in scratch. */
+SW_TEST("rows of pairs that are read in place have the bits of the model")
+{
+    static const size3 deep[] = {{67, 70, 1024}, {200, 65, 2050}, {530, 514, 1026}};
+    for (int i = 0; i < 6; i++)
+        a_product(deep[i / 2], i < 4 ? SPECIAL : EVEN, SW_ORDER_PAIR,
+                  i % 2 == 0 ? BIAS : ADDING,
+                  A_HALF | C_HALF * (i % 2 == 0 || i > 3) | B_HALF * (i > 1), FORMS);
 }
 
 /* One element: pairs and tiles of 64 numbers of k are other sums. */

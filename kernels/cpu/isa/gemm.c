@@ -13,11 +13,12 @@
  * pieces the chain waits in c. So neither pieces nor tiles nor threads show in the bits, and
  * rows of a sum may be cut anywhere.
  *
- * In an order of bf16, A is always packed: a group of rows for itself on the task's stack, or
- * blocks as above. By FMA, pair is the same chain over swapped k, and tile is made of two
- * chains for each 32 k: the order is in the places of the packed numbers. Where C is of bf16
- * its sums wait on the task's stack, or in scratch where blocks of A are; then a block of rows
- * goes along some columns only. */
+ * In an order of bf16, A is packed too: a group of rows for itself on the task's stack, or
+ * blocks as above. Rows of pairs for VDPBF16PS alone are read in place, and a piece of B then
+ * has DEEP rows. By FMA, pair is the same chain over swapped k, and tile is made of
+ * two chains for each 32 k: the order is in the places of the packed numbers. Where C is of
+ * bf16 its sums wait on the task's stack, or in scratch where blocks of A are; then a block of
+ * rows goes along some columns only. */
 #include "kernels/cpu/isa/gemm_pack.h"
 
 enum {
@@ -34,6 +35,7 @@ enum {
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
     TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
+    DEEP = 1024,           /* rows of B of a task at a time, where A is read in place in bf16 */
     FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
@@ -52,6 +54,7 @@ typedef struct {
         *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
     float *to;   /* strips of `pack` */
     region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
+    bool pairs;  /* of bf16, read in place */
     int row_parts, col_parts, pack_parts, threads;
 } gemm_job;
 
@@ -63,6 +66,13 @@ typedef struct {
 static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
 {
     return turned && n > COLS && m * k >= TURNED_FROM;
+}
+
+/* Are rows of A pairs for VDPBF16PS as they stand? */
+static bool has_pairs(const sw_gemm *g)
+{
+    return g->order == SW_ORDER_PAIR_DOT && g->a_half && g->a_col == 1 && g->a_row % 2 == 0 &&
+           g->k % 2 == 0 && (uintptr_t)g->a % sizeof(float) == 0 && g->stored == NULL;
 }
 
 /* Block b of A: KC columns and BLOCK rows as long as there are as many. So a smaller product
@@ -235,7 +245,7 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, int kind)
     const int64_t c_row = t->c.row;
     float *c = t->c.at + (t->i - t->c.i) * c_row + t->j - t->c.j;
     const int last = t->n - (nv - 1) * VW; /* lanes of the last vector */
-    const int64_t next = t->i + 2 * mr <= t->limit ? mr : 0;
+    const int64_t next = t->i + 2 * mr <= t->limit ? mr : 0, cell = kind == DOTS ? 2 : 1;
     SW_UNROLL
     for (int r = 0; r < mr; r++)
         SW_UNROLL
@@ -254,8 +264,9 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, int kind)
         multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
                  t->soon, raw, mr, nv, kind);
     else
-        multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
-                 next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv, kind);
+        multiply(acc, g->a + (t->i * g->a_row + t->k * g->a_col) / cell, g->a_row / cell,
+                 g->a_col, next * g->a_row / cell, t->panel, t->depth, t->soon, raw, mr, nv,
+                 kind);
     const float *bias = t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
@@ -441,7 +452,7 @@ static void run_tile(tile *t)
     }
     const int of = t->g->order == SW_ORDER_TILE ? 1 : t->g->order == SW_ORDER_PAIR_DOT ? 2 : 0;
     const int nv = (t->n + VW - 1) / VW;
-    for (; nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
+    for (; of == 0 && nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
         block_12_1(t);
     while (t->i < t->end) {
         const int64_t left = t->end - t->i;
@@ -477,7 +488,7 @@ static void take_sums(const sw_gemm *g, const region *sums, const piece *x, int6
 }
 
 /* Rows of r along a piece of B. The first ROWS of them pack the raw part of it. In an order of
- * bf16 each group of rows is packed into `own` where no strips are there. */
+ * bf16 each group of rows is packed into `own` where no strips are there; NULL: in place. */
 static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
                        region sums, float *own, asking *soon)
 {
@@ -498,7 +509,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     t.limit = r->end;
     for (int64_t i = r->i; i < r->end; i += group) {
         t.end = least(i + group, r->end);
-        if (half && job->strips == NULL) {
+        if (own != NULL && job->strips == NULL) {
             const range rows = {.i = i, .end = t.end, .k = x->k, .k_end = x->k + x->depth};
             swi_pack_rows(own, g, &rows);
             t.strips = own;
@@ -552,7 +563,8 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
 /* Numbers of k of a piece. */
 static int64_t depth_of(const gemm_job *job, const range *w)
 {
-    const int64_t k = w->k_end - w->k, pieces = k > KC ? (k + KC - 1) / KC : 1;
+    const int64_t k = w->k_end - w->k, most = job->pairs ? DEEP : KC;
+    const int64_t pieces = k > most ? (k + most - 1) / most : 1;
     const int64_t depth = (k + pieces - 1) / pieces;
     return job->g->order == SW_ORDER_NONE ? depth
            : job->strips != NULL          ? KC
@@ -585,13 +597,13 @@ static piece later_piece(const gemm_job *job, int part)
 }
 
 /* Columns [first->j, end) of rows r: one piece of B after the other, along k first, so that
- * their sums wait in the near cache; then comes piece `later`. waiting, own: NULL for
- * float32. */
+ * their sums wait in the near cache; then comes piece `later`. packed: room for a piece;
+ * waiting: for sums of bf16; own: as in rows_along(). */
 static __attribute__((noinline)) void columns(const gemm_job *job, const range *r,
                                               const piece *first, int64_t end,
-                                              const piece *later, float *waiting, float *own)
+                                              const piece *later, float *packed, float *waiting,
+                                              float *own)
 {
-    _Alignas(64) float packed[COLS * KC];
     const sw_gemm *g = job->g;
     const int64_t k = job->work.k, k_end = job->work.k_end, depth = depth_of(job, &job->work);
     piece x = *first, next;
@@ -621,15 +633,31 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
     }
 }
 
-/* By itself: its stack is not that of products of float32, whose callers have tiles of their
- * own there. */
-static __attribute__((noinline)) void half_columns(const gemm_job *job, const range *r,
+/* Each by itself: the stack of products of float32 is small, since their callers have tiles of
+ * their own there. */
+static __attribute__((noinline)) void columns_FULL(const gemm_job *job, const range *r,
                                                    const piece *first, int64_t end,
                                                    const piece *later)
 {
-    _Alignas(64) float waiting[SUM_ROWS * COLS], own[GROUP * KC];
-    columns(job, r, first, end, later, waiting, own);
+    _Alignas(64) float packed[COLS * KC];
+    columns(job, r, first, end, later, packed, NULL, NULL);
+}
+
+static __attribute__((noinline)) void columns_HALF(const gemm_job *job, const range *r,
+                                                   const piece *first, int64_t end,
+                                                   const piece *later)
+{
+    _Alignas(64) float packed[COLS * KC], waiting[SUM_ROWS * COLS], own[GROUP * KC];
+    columns(job, r, first, end, later, packed, waiting, own);
     end_tiles(job->g->order);
+}
+
+static __attribute__((noinline)) void columns_PAIRS(const gemm_job *job, const range *r,
+                                                    const piece *first, int64_t end,
+                                                    const piece *later)
+{
+    _Alignas(64) float packed[COLS * DEEP / 2], waiting[SUM_ROWS * COLS];
+    columns(job, r, first, end, later, packed, waiting, NULL);
 }
 
 static void region_part(void *arg, int part)
@@ -652,7 +680,8 @@ static void region_part(void *arg, int part)
     r.end = job->work.i + vpiece(job->work.end - job->work.i, unit, rp + 1, job->row_parts);
     piece first = {0}, later = later_piece(job, part);
     const int64_t end = part_columns(job, &job->work, part, &first);
-    const bool waits = job->g->c_half && job->g->k > KC && job->sums.at == NULL;
+    const bool waits =
+        job->g->c_half && job->g->k > (job->pairs ? DEEP : KC) && job->sums.at == NULL;
     const int64_t chunk = waits ? SUM_ROWS : CHUNK;
     const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
     for (int i = 0; i < chunks; i++) {
@@ -660,10 +689,9 @@ static void region_part(void *arg, int part)
         rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
         const piece *next = i + 1 < chunks ? &first : &later;
-        if (job->g->order != SW_ORDER_NONE)
-            half_columns(job, &rows, &first, end, next);
-        else
-            columns(job, &rows, &first, end, next, NULL, NULL);
+        (job->g->order == SW_ORDER_NONE ? columns_FULL
+         : job->pairs                   ? columns_PAIRS
+                                        : columns_HALF)(job, &rows, &first, end, next);
     }
 }
 
@@ -717,13 +745,23 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         swi_gemm_few(g, threads, par);
         return;
     }
-    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half)) {
-        run_region(&job, threads, par);
-        return;
-    }
     const bool waits = g->c_half && g->k > KC;
     const int64_t rows = half ? HALF_BLOCK : BLOCK;
     const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
+    job.pairs = has_pairs(g);
+    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half) ||
+        (job.pairs && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
+        run_region(&job, threads, par);
+        return;
+    }
+    for (int64_t i = 0; job.pairs && i < g->m; i += rows)
+        for (int64_t j = 0; j < g->n; j += cols) {
+            job.work = (range){i, least(i + rows, g->m), 0, g->k, j, least(j + cols, g->n)};
+            job.sums = (region){scratch, least(g->n, cols), i, j};
+            run_region(&job, threads, par);
+        }
+    if (job.pairs)
+        return;
     const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
     const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
     float *buffer[2] = {scratch, (float *)scratch + block_floats(&first, half)};
@@ -772,7 +810,8 @@ void swi_gemm_along(const sw_gemm *g, float *packed)
     const region c = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
     _Alignas(64) float own[GROUP * KC];
     asking soon = {0};
-    rows_along(&job, &job.work, &x, packed, c, own, &soon);
+    const bool in_place = g->order == SW_ORDER_NONE || has_pairs(g);
+    rows_along(&job, &job.work, &x, packed, c, in_place ? NULL : own, &soon);
     end_tiles(g->order);
 }
 
