@@ -250,10 +250,11 @@ SW_VEC_FN void spread_strips(float *strip, int64_t apart, const sw_gemm *g, int6
     for (; k < end; k += unit, from = number_at(from, unit * g->a_col, how)) {
         vf x[SPREAD / VW + 1]; /* which of 16 lanes are three */
         SW_UNROLL
-        for (int v = 0; v < SPREAD / VW; v++) {
-            __builtin_prefetch(number_at(from, ahead + v * VW, how), 0, 3);
+        for (int v = 0; v < SPREAD / VW; v++)
             x[v] = cells_across(number_at(from, v * VW, how), g->a_col, k + 1 < end, VW, how);
-        }
+        for (int64_t u = 0; u < unit; u++)
+            for (int64_t r = 0; r < SPREAD; r += is_half(how) ? 32 : 16) /* lines */
+                __builtin_prefetch(number_at(from, ahead + u * g->a_col + r, how), 0, 3);
         x[SPREAD / VW] = x[0];
         float *to = strip + place(g->order, k - first, how) * ROWS;
         SW_UNROLL
