@@ -363,11 +363,7 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
         return SW_OK;
     }
     const sw_status status = take_names(r);
-    if (status == SW_OK)
-        *out = r;
-    else
-        sw_nvtx_run_destroy(r);
-    return status;
+    return SW_GIVE(status, out, r, sw_nvtx_run_destroy);
 }
 
 void sw_nvtx_run_destroy(sw_nvtx_run *r)

@@ -329,11 +329,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
     exec->backend = backend;
     exec->target.device = swi_device_share(device);
     const sw_status status = fill_exec(exec, opts);
-    if (status != SW_OK)
-        swi_exec_free(exec);
-    else
-        *out = exec;
-    return status;
+    return SW_GIVE(status, out, exec, swi_exec_free);
 }
 
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
@@ -651,11 +647,7 @@ static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **
     }
     f->owned = p;
     status = exec->backend->count_launches(exec, f, &p->info.launches);
-    if (status == SW_OK)
-        *out = f;
-    else
-        swi_frame_free(f);
-    return status;
+    return SW_GIVE(status, out, f, swi_frame_free);
 }
 
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,

@@ -437,11 +437,7 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     q->most_graphs = MOST_GRAPHS;
     q->most_graph_bytes = q->device->info.total_bytes / GRAPHS_SHARE;
     const sw_status status = make(q, opts);
-    if (status == SW_OK)
-        *out = q;
-    else
-        swi_queue_destroy(q);
-    return status;
+    return SW_GIVE(status, out, q, swi_queue_destroy);
 }
 
 static void end_event(const swi_queue *q, sw_cuda_event *event)

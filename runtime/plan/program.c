@@ -688,11 +688,7 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     const sw_status status = build(p, ctx, limit);
-    if (status == SW_OK)
-        *out = p;
-    else
-        swi_program_free(p);
-    return status;
+    return SW_GIVE(status, out, p, swi_program_free);
 }
 
 static size_t trace_bytes(const swi_trace *t)

@@ -329,11 +329,7 @@ sw_status report_begin(report **out, profile_lines *lines, const char *path)
         status = sw_timeline_string(r->timeline, &r->timeline->path, path);
     if (status == SW_OK)
         status = profile_lines_open(lines, path);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 sw_status report_more(report *r, profile_lines *lines, const report_watch *watch)
@@ -354,11 +350,7 @@ sw_status report_read(report **out, const char *path, report_steps_wanted *steps
     r->steps = steps;
     const sw_status status = report_more(r, &lines, NULL);
     profile_lines_close(&lines);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 /* ---- from a file to a report ------------------------------------------------------------- */
@@ -393,11 +385,7 @@ sw_status report_open(report **out, const char *path, report_steps_wanted *steps
         return status;
     SW_TRY(report_new(&r, path));
     status = open_other(r);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 /* ---- figures that follow from the records that were kept --------------------------------- */

@@ -339,11 +339,7 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
     net->genome = genome;
     net->opts = opts;
     const sw_status status = declare(net, call);
-    if (status != SW_OK)
-        swi_genome_net_free(net);
-    else
-        *out = net;
-    return status;
+    return SW_GIVE(status, out, net, swi_genome_net_free);
 }
 
 sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts)
