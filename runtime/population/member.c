@@ -1,5 +1,6 @@
 /* One member: its first values, copies, what is read and written of it, its progress. */
 #include "alloc/base/assert.h"
+#include "alloc/base/order.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/base/owner.h"
@@ -517,11 +518,7 @@ typedef struct {
     size_t offset;
 } range;
 
-static int by_offset(const void *a, const void *b)
-{
-    const range *x = a, *y = b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
+SW_ORDER(by_offset, range, SW_RISES(offset), 0)
 
 static size_t list_ranges(const swi_member_pool *c, range *list)
 {

@@ -1,6 +1,7 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
  * tool wrote; and figures that follow from what was kept: groups of values, what is live. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/parts.h"
 #include "profiler/record/utf8.h"
@@ -493,12 +494,6 @@ size_t report_rows(const report *r, const report_row **rows)
     return n;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 bool report_medians(report *r, uint64_t *median)
 {
     static uint64_t column[REPORT_TIMES];
@@ -507,7 +502,7 @@ bool report_medians(report *r, uint64_t *median)
     for (int k = 0; k <= SW_PROF_PHASES; k++) {
         for (size_t i = 0; i < r->n_times; i++)
             column[i] = r->times[i][k];
-        qsort(column, r->n_times, sizeof *column, by_size);
+        qsort(column, r->n_times, sizeof *column, sw_order_u64);
         median[k] = column[(r->n_times - 1) / 2];
     }
     return true;
@@ -862,11 +857,7 @@ static int by_bytes(const void *a, const void *b)
                         : (x->first > y->first) - (x->first < y->first);
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const report_op *x = a, *y = b;
-    return x->ns != y->ns ? (x->ns < y->ns ? 1 : -1) : (x->at > y->at) - (x->at < y->at);
-}
+SW_ORDER(by_time, report_op, SW_FALLS(ns), SW_RISES(at))
 
 /* In columns, each as high as the highest of its ops; few ops have several columns each. */
 static void draw_curve(report_live *live, const sw_tl_program *p, const uint64_t *all)
