@@ -5,11 +5,11 @@
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/message.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/exec.h"
@@ -495,7 +495,7 @@ static uint64_t hash_key(const unsigned char *p, size_t bytes)
         hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
     }
-    return swi_fnv(hash, p, bytes);
+    return sw_fnv64(hash, p, bytes);
 }
 
 /* Open addressing would save little: lookups compare hashes first, and 200 members are 200

@@ -4,9 +4,9 @@
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/base/checksum.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/program.h"
@@ -194,11 +194,11 @@ uint64_t swi_trace_hash(const swi_trace *t)
     for (uint32_t i = 0; i < t->n_nodes; i++) {
         const swi_node *n = &t->nodes[i];
         const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
-        hash = swi_fnv(hash, words, sizeof words);
+        hash = sw_fnv64(hash, words, sizeof words);
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
             const swi_value *v = swi_operand(t, n, k);
             hash =
-                swi_fnv(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
+                sw_fnv64(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
         }
     }
     return hash;

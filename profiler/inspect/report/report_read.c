@@ -1,5 +1,6 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
  * tool wrote; and figures that follow from what was kept: groups of values, what is live. */
+#include "alloc/base/hash.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/order.h"
 #include "profiler/inspect/profile_read.h"
@@ -539,9 +540,7 @@ static parts_kind kind_of(const sw_tensor *v)
 /* Where the path is, or would be. */
 static uint32_t *slot_of(const parts *x, const char *path, size_t n)
 {
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t k = 0; k < n; k++)
-        h = (h ^ (unsigned char)path[k]) * 16777619u;
+    const uint32_t h = sw_fnv32(SW_FNV32, path, n);
     uint32_t i = (h ^ h >> 15) & (x->n_slots - 1);
     for (; x->slots[i] != 0; i = (i + 1) & (x->n_slots - 1)) {
         const char *there = x->at[x->slots[i] - 1].path;
