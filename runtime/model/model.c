@@ -450,13 +450,10 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         return 0;
     if (model->n_entries == model->cap_entries) {
         const size_t old = model->cap_entries * sizeof(swi_entry);
-        if (sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
-            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
-                                   name);
-            return 0;
-        }
-        model->cap_entries *= 2;
-        if (model->cap_entries >= MANY && index_names(model) != SW_OK) {
+        const bool grows =
+            sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) == SW_OK;
+        model->cap_entries *= grows ? 2 : 1;
+        if (!grows || (model->cap_entries >= MANY && index_names(model) != SW_OK)) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
                                    name);
             return 0;

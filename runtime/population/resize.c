@@ -587,11 +587,8 @@ static sw_status fill_model(swi_resize *r, sw_model *to, const sw_model *from, u
         to->damaged = true; /* a card that fails in the middle of it */
         return status;
     }
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = from->knobs[i].value;
-        swi_knob_accept(to, i);
-    }
-    swi_knobs_changed(to);
+    if (to->n_knobs > 0)
+        swi_knobs_set(to, &from->knobs->value, sizeof *from->knobs);
     to->damaged = false;
     return SW_OK;
 }
@@ -602,9 +599,7 @@ static sw_status fill(swi_resize *r, sw_model *to, const sw_model *from, uint32_
     void *was, *is;
     if (!to->ready || !from->ready)
         SW_FAIL(SW_INVALID, "sw_model_resize: both models must be ready");
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
+    SW_TRY(swi_model_whole(from));
     SW_TRY(sw_heap_alloc(&was, SW_HEAP_RECORDS, from->bytes));
     sw_status status = sw_heap_alloc(&is, SW_HEAP_RECORDS, to->bytes);
     if (status == SW_OK) {

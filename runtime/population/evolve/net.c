@@ -111,14 +111,9 @@ sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n)
     sw_model *model = net->model;
     SW_ASSERT(model->bytes == n);
     SW_TRY(swi_model_write(model, 0, bytes, n));
-    const swi_entry *knobs = model->n_knobs > 0 ? &model->entries[model->knob_entry] : NULL;
-    for (uint32_t i = 0; i < model->n_knobs; i++) {
-        memcpy(&model->knobs[i].value, bytes + knobs->offset + i * sizeof(uint32_t),
-               sizeof(uint32_t));
-        swi_knob_accept(model, i);
-    }
     if (model->n_knobs > 0)
-        swi_knobs_changed(model);
+        swi_knobs_set(model, bytes + model->entries[model->knob_entry].offset,
+                      sw_dtype_bytes(SW_F32));
     return SW_OK;
 }
 
