@@ -98,7 +98,7 @@ static sw_status run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_lau
 static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
     const swi_program *p = f->program;
-    return run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, swi_frame_launch(f, i));
+    return run_kernel(exec, swi_node_of(p, i)->kernel, swi_frame_launch(f, i));
 }
 
 static sw_status launch_node(sw_exec *exec, const swi_node *node, const sw_launch *l)

@@ -492,8 +492,7 @@ static uint64_t hash_key(const unsigned char *p, size_t bytes)
     for (; bytes >= 8; bytes -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-        hash ^= hash >> 29;
+        hash = sw_hash_word(hash, word);
     }
     return sw_fnv64(hash, p, bytes);
 }

@@ -96,14 +96,14 @@ static sw_status make_op(const swi_frame *f, uint32_t i, const sw_cuda_queue *qu
         return SW_OK;
     if (fusion != NULL)
         return fusion->kernel(swi_frame_launch(f, i), p->ops[i + 1].attrs, queue);
-    return p->trace.nodes[p->ops[i].node].on_device(swi_frame_launch(f, i), queue);
+    return swi_node_of(p, i)->on_device(swi_frame_launch(f, i), queue);
 }
 
 sw_status swi_queue_launch_op(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
     swi_queue *q = exec->queue;
     const swi_program *p = f->program;
-    SW_TRY(enter(q, &p->trace.nodes[p->ops[i].node]));
+    SW_TRY(enter(q, swi_node_of(p, i)));
     return launched(q, make_op(f, i, &q->compute));
 }
 

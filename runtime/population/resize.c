@@ -1,4 +1,5 @@
 /* Models and members into others of the same net with other widths. */
+#include "alloc/base/hash.h"
 #include "alloc/base/size.h"
 #include "kernels/optim.h"
 #include "runtime/base/structs.h"
@@ -759,12 +760,6 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
 static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
 {
     uint32_t g = 0;
@@ -790,7 +785,8 @@ static void mark_classes(const swi_axes *x, int side, uint64_t *mark, uint32_t *
             count[its[p]]++;
         for (int64_t p = 0; p < n; p++)
             if (count[its[p]] > 0) {
-                mark[its[p]] = mix(mix(mark[its[p]], x->sized[i].axis + 1), count[its[p]]);
+                mark[its[p]] = sw_hash_word(sw_hash_word(mark[its[p]], x->sized[i].axis + 1),
+                                            count[its[p]]);
                 count[its[p]] = 0;
             }
     }

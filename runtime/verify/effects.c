@@ -148,7 +148,7 @@ static size_t kill_dead(death_session *d, uint32_t op)
 static uint32_t backward_begin_of(const swi_program *p)
 {
     uint32_t i = 0;
-    while (i < p->n_ops && !p->trace.nodes[p->ops[i].node].is_backward)
+    while (i < p->n_ops && !swi_node_of(p, i)->is_backward)
         i++;
     return i;
 }
