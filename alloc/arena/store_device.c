@@ -12,34 +12,15 @@ typedef struct {
     sw_device_memory memory;
 } device_store;
 
-static sw_status rounded(const sw_store *store, size_t bytes, size_t *wanted)
+static sw_status map_more(sw_store *store, const sw_device_memory *m, size_t wanted)
 {
-    if (!sw_size_align(bytes, store->granularity, wanted) || *wanted > store->reserved_bytes)
-        SW_FAIL(SW_NOMEM, "cuda store: needs %zu bytes; addresses are reserved for %zu", bytes,
-                store->reserved_bytes);
-    return SW_OK;
-}
-
-static sw_status map_more(sw_store *store, size_t bytes)
-{
-    const sw_device_memory *m = &((device_store *)(void *)store)->memory;
-    size_t wanted = 0;
-    SW_TRY(rounded(store, bytes, &wanted));
-    if (wanted <= store->committed_bytes)
-        return SW_OK;
     SW_TRY(m->map(m->context, store->base, store->committed_bytes, wanted));
     SW_ASSERT(store->base != NULL && wanted % store->granularity == 0);
-    store->committed_bytes = wanted;
     return SW_OK;
 }
 
-static sw_status take_larger(sw_store *store, size_t bytes)
+static sw_status take_larger(sw_store *store, const sw_device_memory *m, size_t wanted)
 {
-    const sw_device_memory *m = &((device_store *)(void *)store)->memory;
-    size_t wanted = 0;
-    SW_TRY(rounded(store, bytes, &wanted));
-    if (wanted <= store->committed_bytes)
-        return SW_OK;
     void *block;
     SW_TRY(m->alloc(m->context, &block, wanted));
     SW_ASSERT((store->base == NULL) == (store->committed_bytes == 0));
@@ -51,6 +32,19 @@ static sw_status take_larger(sw_store *store, size_t bytes)
         SW_TRY(status);
     }
     store->base = block;
+    return SW_OK;
+}
+
+static sw_status grow(sw_store *store, size_t bytes)
+{
+    const sw_device_memory *m = &((device_store *)(void *)store)->memory;
+    size_t wanted = 0;
+    if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes)
+        SW_FAIL(SW_NOMEM, "cuda store: needs %zu bytes; addresses are reserved for %zu", bytes,
+                store->reserved_bytes);
+    if (wanted <= store->committed_bytes)
+        return SW_OK;
+    SW_TRY(m->granularity > 0 ? map_more(store, m, wanted) : take_larger(store, m, wanted));
     store->committed_bytes = wanted;
     return SW_OK;
 }
@@ -66,8 +60,7 @@ static void give_back(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof(device_store));
 }
 
-static const sw_store_ops mapped_ops = {"cuda", map_more, give_back, true, STRIDE};
-static const sw_store_ops plain_ops = {"cuda", take_larger, give_back, true, STRIDE};
+static const sw_store_ops ops = {"cuda", grow, give_back, true, STRIDE};
 
 sw_status sw_store_device_create(sw_store **out, size_t reserve_bytes,
                                  const sw_device_memory *memory)
@@ -96,8 +89,7 @@ sw_status sw_store_device_create(sw_store **out, size_t reserve_bytes,
         return status;
     }
     store->memory = *memory;
-    store->head =
-        (sw_store){maps ? &mapped_ops : &plain_ops, base, bytes, 0, step, memory->context};
+    store->head = (sw_store){&ops, base, bytes, 0, step, memory->context};
     *out = &store->head;
     return SW_OK;
 }

@@ -581,11 +581,7 @@ sw_status sw_file_take(sw_file **out, const char *path, bool empty)
         else
             file_tell(&(sw_file_event){.kind = SW_FILE_EMPTIED, .file = file});
     }
-    if (status == SW_OK)
-        *out = file;
-    else
-        sw_file_drop(file);
-    return status;
+    return SW_GIVE(status, out, file, sw_file_drop);
 }
 
 void sw_file_sweep(const char *path)

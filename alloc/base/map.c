@@ -1,14 +1,13 @@
 /* Texts by a hash. */
 #include "alloc/base/map.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include <string.h>
 
-/* The slot of the text, or the free one where it would be. FNV-1a. */
+/* The slot of the text, or the free one where it would be. */
 static sw_map_slot *slot_of(const sw_map *map, const char *text, size_t n)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    const uint64_t hash = sw_fnv64(SW_FNV64, text, n);
     for (uint64_t at = hash ^ hash >> 32;; at++) {
         sw_map_slot *slot = &map->slots[at & (map->n_slots - 1)];
         if (slot->text == NULL || (slot->n == n && memcmp(slot->text, text, n) == 0))

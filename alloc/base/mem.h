@@ -118,3 +118,7 @@ uint64_t sw_mem_calls(void);
 /* From here on, calls of this thread are not among them: a thread that works beside the steps,
  * and not for one, such as the writer of checkpoints. */
 void sw_mem_aside(void);
+
+/* The answer of a call that makes something: `made` goes to *out, or is taken back by `end`. */
+#define SW_GIVE(status, out, made, end)                                                        \
+    ((status) == SW_OK ? (void)(*(out) = (made)) : end(made), (status))

@@ -431,12 +431,12 @@ static axis axis_of(int64_t in, int64_t out, int linear)
                 sw_cuda_long_divisor_of(sw_resample_first_whole(in, linear))};
 }
 
-/* x and y: the types of the image and of the resized one; threads have `has`. */
-static upsample upsample_of(const sw_launch *l, const sw_type *x, const sw_type *y,
-                            const sw_type *has)
+/* x and y: the types of the image and of the resized one; threads have the output. */
+static upsample upsample_of(const sw_launch *l, const sw_type *x, const sw_type *y)
 {
     const swi_upsample_attrs *a = sw_cuda_attrs<swi_upsample_attrs>(l);
-    const int64_t *in = x->shape.dim, *out = y->shape.dim, *dim = has->shape.dim;
+    const int64_t *in = x->shape.dim, *out = y->shape.dim;
+    const int64_t *dim = l->out[0].type.shape.dim;
     const int linear = a->mode != 0;
     upsample u = {};
     u.from = sw_cuda_in(l, 0);
@@ -449,33 +449,26 @@ static upsample upsample_of(const sw_launch *l, const sw_type *x, const sw_type 
     return u;
 }
 
-static bool is_linear(const sw_launch *l)
-{
-    return sw_cuda_attrs<swi_upsample_attrs>(l)->mode != 0;
-}
-
-SW_CUDA_ENTRY(upsample, forward, NULL, 1)
+static sw_status resize(const sw_launch *l, const sw_type *x, const sw_type *y,
+                        void (*linear)(upsample), void (*nearest)(upsample),
+                        const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_images("upsample", l));
-    const upsample u = upsample_of(l, &l->in[0].type, &l->out[0].type, &l->out[0].type);
-    const auto kernel = is_linear(l) ? upsample_kernel<true> : upsample_kernel<false>;
+    const upsample u = upsample_of(l, x, y);
+    const auto kernel = sw_cuda_attrs<swi_upsample_attrs>(l)->mode != 0 ? linear : nearest;
     if (sw_cuda_elements(&l->out[0].type) == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(kernel, sw_cuda_planes_grid(u.planes), SW_CUDA_THREADS, 0, queue, u);
     return sw_cuda_launched("upsample");
 }
 
+SW_CUDA_ENTRY_OF(upsample, forward, NULL, 1,
+                 resize(l, &l->in[0].type, &l->out[0].type, upsample_kernel<true>,
+                        upsample_kernel<false>, queue))
 /* in: dy */
-SW_CUDA_ENTRY(upsample, grad0, NULL, 1)
-{
-    SW_TRY(sw_cuda_images("upsample", l));
-    const upsample u = upsample_of(l, &l->out[0].type, &l->in[0].type, &l->out[0].type);
-    const auto kernel = is_linear(l) ? upsample_dx_kernel<true> : upsample_dx_kernel<false>;
-    if (sw_cuda_elements(&l->out[0].type) == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH(kernel, sw_cuda_planes_grid(u.planes), SW_CUDA_THREADS, 0, queue, u);
-    return sw_cuda_launched("upsample");
-}
+SW_CUDA_ENTRY_OF(upsample, grad0, NULL, 1,
+                 resize(l, &l->out[0].type, &l->in[0].type, upsample_dx_kernel<true>,
+                        upsample_dx_kernel<false>, queue))
 
 /* ---- a number for each plane ------------------------------------------------------------- */
 

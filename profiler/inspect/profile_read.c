@@ -833,9 +833,5 @@ sw_status timeline_open(sw_timeline **out, const char *path, const timeline_want
         status = snapshot_is(path, &foreign);
     if (status == SW_OK)
         status = foreign ? snapshot_read(t) : read_profile(t, want != NULL ? want : &all);
-    if (status == SW_OK)
-        *out = t;
-    else
-        sw_timeline_free(t);
-    return status;
+    return SW_GIVE(status, out, t, sw_timeline_free);
 }

@@ -16,6 +16,7 @@
  * Frames go from the tensor outwards: its op, its scopes, its role, its phase; what a frame is
  * stands where a file's name would. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/pickle.h"
 #include <inttypes.h>
@@ -399,11 +400,7 @@ typedef struct {
     uint64_t address;
 } survivor;
 
-static int by_address(const void *a, const void *b)
-{
-    const survivor *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
+SW_ORDER(by_address, survivor, SW_RISES(address), 0)
 
 static size_t survivors(const writer *w, survivor *out)
 {

@@ -1,6 +1,7 @@
 /* A snapshot of PyTorch: the lives of its allocations, their roles, the timeline that they
  * make, and its file. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/trace.h"
 #include <stdio.h>
@@ -333,13 +334,7 @@ typedef struct {
     uint32_t life;
 } sized;
 
-static int by_size(const void *a, const void *b)
-{
-    const sized *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? -1 : 1;
-    return x->life < y->life ? -1 : 1;
-}
+SW_ORDER(by_size, sized, SW_RISES(bytes), SW_RISES(life))
 
 /* Those from `from` on that have its size; the first that does not. */
 static uint32_t count_size(const search *s, const sized *of, uint32_t from, size_class *c)
@@ -503,11 +498,7 @@ sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)
     return SW_OK;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-    const address_range *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
+SW_ORDER(by_begin, address_range, SW_RISES(from), 0)
 
 void address_space_close_up(address_space *s)
 {

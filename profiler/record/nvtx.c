@@ -1,7 +1,7 @@
 /* The only file that includes NVTX: each translation unit with these headers would look for the
  * tool by itself. SW_HAVE_NVTX_MEM and SW_HAVE_NVTX_COUNTERS say whether the headers are new
  * enough for these extensions. */
-#include "alloc/base/mem.h"
+#include "alloc/base/map.h"
 #include "profiler/record/nvtx.h"
 #include <stdio.h>
 #include <string.h>
@@ -199,11 +199,12 @@ static const char *const words[WORDS] = {"train step", "evaluation step", "peak"
 
 struct sw_nvtx_run {
     sw_nvtx_opts opts;
-    uint32_t number;            /* of the exec among those that live: it has its counters */
-    void *heap;                 /* NULL: the tool takes no memory */
-    bool touched;               /* regions were registered since the last reset */
-    const sw_nvtx_name **names; /* by hash, NULL where free; a power of two */
+    uint32_t number; /* of the exec among those that live: it has its counters */
+    void *heap;      /* NULL: the tool takes no memory */
+    bool touched;    /* regions were registered since the last reset */
+    sw_nvtx_name **names;
     uint32_t cap_names, n_names;
+    sw_map known; /* numbers of names, by their text */
     const sw_nvtx_name *word[WORDS], *phase[SW_PROF_PHASES], *phase_peak[SW_PROF_PHASES];
     const sw_nvtx_name *role[SW_NVTX_MAX_ROLES];
     uint64_t counter[COUNTERS]; /* 0: none */
@@ -220,18 +221,6 @@ struct sw_nvtx_run {
 };
 
 /* ---- names ------------------------------------------------------------------------------- */
-
-/* Where the text is, or would be. */
-static const sw_nvtx_name **place_of(const sw_nvtx_name **names, uint32_t cap, const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (const char *c = text; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    uint32_t i = hash & (cap - 1);
-    while (names[i] != NULL && strcmp(names[i]->text, text) != 0)
-        i = (i + 1) & (cap - 1);
-    return &names[i];
-}
 
 /* The end of a long name says more than its beginning. */
 const char *sw_nvtx_memory_name(const char *text, char *to)
@@ -252,30 +241,22 @@ sw_status sw_nvtx_run_name(sw_nvtx_run *r, const char *text, bool memory,
     char cut[SW_NVTX_MEMORY_NAME + 1];
     if (memory)
         text = sw_nvtx_memory_name(text, cut);
-    if (2 * (r->n_names + 1) > r->cap_names) {
-        const uint32_t cap = r->cap_names == 0 ? 64 : 2 * r->cap_names;
-        const sw_nvtx_name **names;
-        SW_TRY(sw_heap_alloc(&names, SW_HEAP_PROFILE, cap * sizeof *r->names));
-        for (uint32_t i = 0; i < r->cap_names; i++)
-            if (r->names[i] != NULL)
-                *place_of(names, cap, r->names[i]->text) = r->names[i];
-        sw_heap_free(r->names, SW_HEAP_PROFILE, r->cap_names * sizeof *r->names);
-        r->names = names;
-        r->cap_names = cap;
+    const size_t n = strlen(text);
+    const sw_map_slot *known = sw_map_find(&r->known, text, n);
+    if (known != NULL) {
+        *out = r->names[known->thing];
+        return SW_OK;
     }
-    const sw_nvtx_name **place = place_of(r->names, r->cap_names, text);
-    if (*place == NULL) {
-        const size_t bytes = strlen(text) + 1;
-        sw_nvtx_name *name;
-        SW_TRY(sw_heap_alloc(&name, SW_HEAP_PROFILE, sizeof **place + bytes));
-        name->text = memcpy(name + 1, text, bytes);
+    sw_nvtx_name *name;
+    SW_TRY(sw_map_room(&r->known, SW_HEAP_PROFILE, r->n_names + 1));
+    SW_TRY(sw_heap_reserve(&r->names, SW_HEAP_PROFILE, &r->cap_names, r->n_names + 1));
+    SW_TRY(sw_heap_alloc(&name, SW_HEAP_PROFILE, sizeof *name + n + 1));
+    name->text = memcpy(name + 1, text, n + 1);
 #if SW_HAVE_NVTX
-        name->handle = nvtxDomainRegisterStringA(domain, text);
+    name->handle = nvtxDomainRegisterStringA(domain, text);
 #endif
-        *place = name;
-        r->n_names++;
-    }
-    *out = *place;
+    (void)sw_map_add(&r->known, name->text, n, r->n_names);
+    *out = r->names[r->n_names++] = name;
     return SW_OK;
 }
 
@@ -363,11 +344,7 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
         return SW_OK;
     }
     const sw_status status = take_names(r);
-    if (status == SW_OK)
-        *out = r;
-    else
-        sw_nvtx_run_destroy(r);
-    return status;
+    return SW_GIVE(status, out, r, sw_nvtx_run_destroy);
 }
 
 void sw_nvtx_run_destroy(sw_nvtx_run *r)
@@ -377,10 +354,10 @@ void sw_nvtx_run_destroy(sw_nvtx_run *r)
     sw_nvtx_heap_end(r->heap);
     if (r->number < NUMBERS)
         __atomic_fetch_and(&numbers, ~((uint64_t)1 << r->number), __ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < r->cap_names; i++)
-        if (r->names[i] != NULL)
-            sw_heap_free((void *)(uintptr_t)r->names[i], SW_HEAP_PROFILE,
-                         sizeof **r->names + strlen(r->names[i]->text) + 1);
+    for (uint32_t i = 0; i < r->n_names; i++)
+        sw_heap_free(r->names[i], SW_HEAP_PROFILE,
+                     sizeof **r->names + strlen(r->names[i]->text) + 1);
+    sw_map_free(&r->known, SW_HEAP_PROFILE);
     sw_heap_free(r->names, SW_HEAP_PROFILE, r->cap_names * sizeof *r->names);
     sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
 }

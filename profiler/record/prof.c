@@ -335,11 +335,7 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     p->every = header->every > 0 ? header->every : 1;
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
     const sw_status status = header->path != NULL ? open_files(p, header) : SW_OK;
-    if (status == SW_OK)
-        *out = p;
-    else
-        discard(p);
-    return status;
+    return SW_GIVE(status, out, p, discard);
 }
 
 sw_status sw_prof_check_fork(const sw_profile *p)

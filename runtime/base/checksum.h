@@ -14,12 +14,3 @@ uint64_t swi_checksum_end(const swi_checksum *sum);
 uint64_t swi_checksum_of(const void *bytes, size_t n);
 /* The same after a sum of other bytes; 0: after none. */
 uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
-
-/* FNV-1a, of few bytes after others. */
-static inline uint64_t swi_fnv(uint64_t sum, const void *of, size_t n)
-{
-    const unsigned char *p = of;
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ p[i]) * 0x100000001b3ull;
-    return sum;
-}

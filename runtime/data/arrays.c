@@ -324,11 +324,7 @@ sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *field
     }
     SW_TRY(check_opts(&a));
     const sw_status status = make(&made, &a);
-    if (status == SW_OK)
-        *out = made;
-    else
-        sw_dataset_destroy(made);
-    return status;
+    return SW_GIVE(status, out, made, sw_dataset_destroy);
 }
 
 /* ---- elements ---------------------------------------------------------------------------- */

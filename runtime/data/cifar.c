@@ -191,11 +191,7 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
     SW_TRY(sw_heap_alloc(&r.path, SW_HEAP_FILES, r.path_bytes));
     const sw_status status = read_all(&r, part, opts.shapes_only != 0);
     sw_heap_free(r.path, SW_HEAP_FILES, r.path_bytes);
-    if (status == SW_OK)
-        *out = r.dataset;
-    else
-        sw_dataset_destroy(r.dataset);
-    return status;
+    return SW_GIVE(status, out, r.dataset, sw_dataset_destroy);
 }
 
 static sw_status read_named(sw_dataset **out, const char *dir, bool test,

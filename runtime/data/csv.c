@@ -1,6 +1,7 @@
 /* CSV: numbers and a label per line. A file is read twice: once to count its samples and
  * classes and to check its lines, once to fill the data sets: their size is known by then.
  * Nothing of a file is kept but the record at hand. */
+#include "alloc/base/hash.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
@@ -69,12 +70,10 @@ static const char *word_at(const swi_classes *classes, uint32_t number)
     return classes->text + classes->at[number];
 }
 
-/* The slot of a word, or the free one where it would stand. FNV-1a. */
+/* The slot of a word, or the free one where it would stand. */
 static uint32_t slot_of(const swi_classes *classes, const char *word)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *p = word; *p != '\0'; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    const uint32_t hash = sw_fnv32(SW_FNV32, word, strlen(word));
     uint32_t s = (hash ^ hash >> 15) % SLOTS;
     while (classes->slot[s] != 0 && strcmp(word_at(classes, classes->slot[s] - 1), word) != 0)
         s = (s + 1) % SLOTS;

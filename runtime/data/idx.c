@@ -76,11 +76,7 @@ static sw_status open_checked(swi_source **out, const char *path, int rank, uint
         if (status == SW_OK)
             status = read_header(source, rank, dims, &bytes);
     }
-    if (status == SW_OK)
-        *out = source;
-    else
-        swi_source_close(source);
-    return status;
+    return SW_GIVE(status, out, source, swi_source_close);
 }
 
 /* The first sample of each label, -1 where there is none. */
@@ -149,11 +145,7 @@ static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images
         status = read_labels(labels, dataset, first);
     if (status == SW_OK)
         status = check_labels(swi_source_path(labels), dataset, first);
-    if (status == SW_OK)
-        *out = dataset;
-    else
-        sw_dataset_destroy(dataset);
-    return status;
+    return SW_GIVE(status, out, dataset, sw_dataset_destroy);
 }
 
 static sw_status read_part(sw_dataset **out, const char *dir, const char *images_path,

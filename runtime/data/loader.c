@@ -633,11 +633,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
     const sw_status status = make_loader(l, &opts);
-    if (status == SW_OK)
-        *out = l;
-    else
-        end(l);
-    return status;
+    return SW_GIVE(status, out, l, end);
 }
 
 void sw_loader_destroy(sw_loader *l)

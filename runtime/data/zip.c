@@ -381,11 +381,7 @@ sw_status swi_zip_member_open(swi_zip_member **out, const swi_zip *zip,
         status = sw_file_open(&m->file, path, SW_FILE_READ);
     if (status == SW_OK)
         status = find_bytes(m, zip->bytes);
-    if (status == SW_OK)
-        *out = m;
-    else
-        swi_zip_member_close(m);
-    return status;
+    return SW_GIVE(status, out, m, swi_zip_member_close);
 }
 
 void swi_zip_member_close(swi_zip_member *m)

@@ -664,7 +664,7 @@ static void run_slot(void *arg, int slot)
                       i > begin && i < all - 1 && j->p->queue == NULL);
 }
 
-static sw_status run(const sw_launch *launch, const sw_cuda_queue *queue, int64_t units)
+sw_status swi_pieces_run(const sw_launch *launch, const sw_cuda_queue *queue, int64_t units)
 {
     sw_type types[SWI_MAX_OPERANDS];
     sw_launch l = *launch;
@@ -702,15 +702,10 @@ static sw_status run(const sw_launch *launch, const sw_cuda_queue *queue, int64_
 
 sw_status swi_in_pieces(const sw_launch *launch)
 {
-    return run(launch, NULL, 0);
-}
-
-sw_status swi_in_pieces_of(const sw_launch *launch, int64_t units)
-{
-    return run(launch, NULL, units);
+    return swi_pieces_run(launch, NULL, 0);
 }
 
 sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue)
 {
-    return run(launch, queue, 0);
+    return swi_pieces_run(launch, queue, 0);
 }

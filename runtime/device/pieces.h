@@ -21,7 +21,8 @@ size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info,
 /* Units of a piece, where the CPU's add to a result that is not cut; else 0. */
 int64_t swi_pieces_that_add(uint32_t op, int grad, const sw_kernel_info *info);
 
-/* The launch's op and grad say which kernel it is. */
+/* The launch's op and grad say which kernel it is; queue and units as above. */
+sw_status swi_pieces_run(const sw_launch *launch, const sw_cuda_queue *queue, int64_t units);
+/* The same as kernels: of the CPU, and of a card. */
 sw_status swi_in_pieces(const sw_launch *launch);
-sw_status swi_in_pieces_of(const sw_launch *launch, int64_t units);
 sw_status swi_pieces_on_card(const sw_launch *launch, const sw_cuda_queue *queue);

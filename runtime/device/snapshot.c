@@ -132,11 +132,7 @@ sw_status swi_snapshot_create(swi_snapshot **out, const swi_target *target, size
     s->compute = target->compute;
     s->n_bytes = bytes > 0 ? bytes : 1;
     const sw_status status = ways_of(s)->create(s, target->budget);
-    if (status == SW_OK)
-        *out = s;
-    else
-        swi_snapshot_destroy(s);
-    return status;
+    return SW_GIVE(status, out, s, swi_snapshot_destroy);
 }
 
 sw_status swi_snapshot_room(swi_snapshot *s)

@@ -98,7 +98,7 @@ static sw_status run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_lau
 static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
     const swi_program *p = f->program;
-    return run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, swi_frame_launch(f, i));
+    return run_kernel(exec, swi_node_of(p, i)->kernel, swi_frame_launch(f, i));
 }
 
 static sw_status launch_node(sw_exec *exec, const swi_node *node, const sw_launch *l)
@@ -200,76 +200,19 @@ static void close_exec_cuda(sw_exec *exec)
     exec->queue = NULL;
 }
 
-static sw_status count_launches_cuda(sw_exec *exec, swi_frame *f, uint32_t *launches)
-{
-    return swi_queue_count_launches(exec->queue, f, launches);
-}
-
 static void forget_cuda(sw_exec *exec, const swi_program *p)
 {
     swi_queue_forget(exec->queue, p);
 }
 
-static size_t data_bytes_cuda(const sw_exec *exec, const sw_run_args *args,
-                              const swi_trace *trace)
-{
-    return swi_queue_data_bytes(exec->queue, args, trace);
-}
-
-static size_t data_height_cuda(const sw_exec *exec)
-{
-    return swi_queue_data_height(exec->queue);
-}
-
-static sw_status reserve_cuda(sw_exec *exec, size_t bytes)
-{
-    return swi_queue_reserve(exec->queue, bytes);
-}
-
-static unsigned char *bind_cuda(const sw_exec *exec, const sw_run_args *args, int input)
-{
-    SW_ASSERT(input >= 0 && input < args->n_inputs);
-    (void)args;
-    return swi_queue_input(exec->queue, input);
-}
-
-static sw_status launch_cuda(sw_exec *exec, const swi_frame *f, uint32_t i)
-{
-    return swi_queue_launch_op(exec->queue, f, i);
-}
-
-/* A step function may have turned to another card in between. */
-static sw_status launch_node_cuda(sw_exec *exec, const swi_node *node, const sw_launch *l)
-{
-    SW_TRY(swi_queue_use(exec->queue));
-    return swi_queue_launch(exec->queue, node, l);
-}
-
-static sw_status run_cuda(sw_exec *exec, swi_frame *f, const sw_run_args *args,
-                          swi_run_ops *ops, bool *updated, bool *fresh)
-{
-    SW_TRY(swi_queue_begin(exec, args));
-    return swi_queue_run(exec, f, args, ops, updated, fresh);
-}
-
-static sw_status skipped_cuda(sw_exec *exec, const sw_run_args *args)
-{
-    return args->immediate ? swi_queue_skipped_immediate(exec, args)
-                           : swi_queue_skipped(exec, args);
-}
-
-static sw_status output_cuda(sw_exec *exec, const swi_trace *trace, uint32_t i,
-                             const void **data)
-{
-    return swi_queue_output(exec->queue, trace, i, data);
-}
-
 const swi_exec_backend swi_exec_cuda =
     SW_INIT(.open = open_exec_cuda, .close = close_exec_cuda,
-            .count_launches = count_launches_cuda, .forget = forget_cuda,
-            .data_bytes = data_bytes_cuda, .data_need = swi_queue_data_need,
-            .data_height = data_height_cuda, .reserve = reserve_cuda, .room = swi_queue_prepare,
-            .bind = bind_cuda, .launch = launch_cuda, .launch_node = launch_node_cuda,
-            .run = run_cuda, .begin_immediate = swi_queue_begin_immediate,
+            .count_launches = swi_queue_count_launches, .forget = forget_cuda,
+            .data_bytes = swi_queue_data_bytes, .data_need = swi_queue_data_need,
+            .data_height = swi_queue_data_height, .reserve = swi_queue_reserve,
+            .room = swi_queue_prepare, .bind = swi_queue_bind, .launch = swi_queue_launch_op,
+            .launch_node = swi_queue_launch, .run = swi_queue_run,
+            .begin_immediate = swi_queue_begin_immediate,
             .end_immediate = swi_queue_end_immediate, .await = swi_queue_await,
-            .skipped = skipped_cuda, .skipped_in = swi_queue_skipped_in, .output = output_cuda);
+            .skipped = swi_queue_skipped, .skipped_in = swi_queue_skipped_in,
+            .output = swi_queue_output);

@@ -5,11 +5,11 @@
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/message.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/exec.h"
@@ -329,11 +329,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
     exec->backend = backend;
     exec->target.device = swi_device_share(device);
     const sw_status status = fill_exec(exec, opts);
-    if (status != SW_OK)
-        swi_exec_free(exec);
-    else
-        *out = exec;
-    return status;
+    return SW_GIVE(status, out, exec, swi_exec_free);
 }
 
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
@@ -496,10 +492,9 @@ static uint64_t hash_key(const unsigned char *p, size_t bytes)
     for (; bytes >= 8; bytes -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-        hash ^= hash >> 29;
+        hash = sw_hash_word(hash, word);
     }
-    return swi_fnv(hash, p, bytes);
+    return sw_fnv64(hash, p, bytes);
 }
 
 /* Open addressing would save little: lookups compare hashes first, and 200 members are 200
@@ -651,11 +646,7 @@ static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **
     }
     f->owned = p;
     status = exec->backend->count_launches(exec, f, &p->info.launches);
-    if (status == SW_OK)
-        *out = f;
-    else
-        swi_frame_free(f);
-    return status;
+    return SW_GIVE(status, out, f, swi_frame_free);
 }
 
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,

@@ -243,8 +243,10 @@ sw_status swi_queue_end_immediate(sw_exec *exec)
 }
 
 /* All outputs of a run have their places, so that asking for one moves no other. */
-sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, const void **data)
+sw_status swi_queue_output(sw_exec *exec, const swi_trace *t, uint32_t output,
+                           const void **data)
 {
+    swi_queue *q = exec->queue;
     size_t at = 0, bytes = 0, sum = 0;
     for (uint32_t i = 0; i < t->n_outputs; i++) {
         const size_t own = sw_type_bytes(&t->values[t->outputs[i].value].type);
@@ -300,7 +302,7 @@ sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
     return SW_OK;
 }
 
-sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args)
+static sw_status skipped_immediate(sw_exec *exec, const sw_run_args *args)
 {
     double counts[SWI_SKIPPED_N];
     for (int m = 0; m < args->n_models; m++)
@@ -315,6 +317,8 @@ sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args)
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
 {
     swi_queue *q = exec->queue;
+    if (args->immediate)
+        return skipped_immediate(exec, args);
     for (int ago = SWI_HISTORY - 1; ago >= 0; ago--) {
         swi_history_run *run = swi_history_at(&exec->history, ago);
         if (run == NULL || !run->there)
@@ -437,11 +441,7 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     q->most_graphs = MOST_GRAPHS;
     q->most_graph_bytes = q->device->info.total_bytes / GRAPHS_SHARE;
     const sw_status status = make(q, opts);
-    if (status == SW_OK)
-        *out = q;
-    else
-        swi_queue_destroy(q);
-    return status;
+    return SW_GIVE(status, out, q, swi_queue_destroy);
 }
 
 static void end_event(const swi_queue *q, sw_cuda_event *event)
@@ -511,9 +511,9 @@ unsigned char *swi_queue_block(const swi_queue *q)
     return queue_inputs(q) + (1 + SWI_SLOTS) * q->slot_bytes;
 }
 
-size_t swi_queue_data_height(const swi_queue *q)
+size_t swi_queue_data_height(const sw_exec *exec)
 {
-    return sw_arena_height(q->data);
+    return sw_arena_height(exec->queue->data);
 }
 
 /* The size of each kind of place that a run needs. */
@@ -543,8 +543,10 @@ static size_t data_of(size_t slot, size_t block)
     return bytes;
 }
 
-size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const swi_trace *trace)
+size_t swi_queue_data_bytes(const sw_exec *exec, const sw_run_args *args,
+                            const swi_trace *trace)
 {
+    const swi_queue *q = exec->queue;
     size_t block = 0;
     if (!args->immediate)
         (void)readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
@@ -561,9 +563,9 @@ size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace, swi_
     return data_of(need->inputs, need->results);
 }
 
-sw_status swi_queue_reserve(swi_queue *q, size_t data_bytes)
+sw_status swi_queue_reserve(sw_exec *exec, size_t data_bytes)
 {
-    return sw_arena_grow(q->data, data_bytes, false);
+    return sw_arena_grow(exec->queue->data, data_bytes, false);
 }
 
 /* All or nothing: what is larger than before moves, so nothing may be on its way. */
@@ -737,7 +739,9 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
     return swi_queue_fault(q, send(q, slot, k, args, readback));
 }
 
-unsigned char *swi_queue_input(const swi_queue *q, int i)
+unsigned char *swi_queue_bind(const sw_exec *exec, const sw_run_args *args, int input)
 {
-    return queue_inputs(q) + q->input_at[i];
+    SW_ASSERT(input >= 0 && input < args->n_inputs);
+    (void)args;
+    return queue_inputs(exec->queue) + exec->queue->input_at[input];
 }

@@ -31,63 +31,48 @@ const sw_cuda_queue *swi_queue_compute(const swi_queue *queue);
 /* By this number models know the queue that worked on them last; never 0. */
 uint64_t swi_queue_number(const swi_queue *queue);
 
+/* Free the graphs of a program that is to be freed. NULL queue is fine. */
+void swi_queue_forget(swi_queue *queue, const swi_program *program);
+
+/* ---- entries of the table (backend.h) ---------------------------------------------------- */
+
+/* Each op is asked, and launches nothing. */
+sw_status swi_queue_count_launches(sw_exec *exec, swi_frame *frame, uint32_t *launches);
+
 /* On the device, for the inputs of these arguments and what leaves such a trace: as much as the
  * exec will have taken when they run, for larger ones before too. */
-size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,
+size_t swi_queue_data_bytes(const sw_exec *exec, const sw_run_args *args,
                             const swi_trace *trace);
-/* Of runs of these arguments and this trace beside those that `need` has counted. */
 size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace,
                            swi_data_need *need);
-size_t swi_queue_data_height(const swi_queue *queue); /* promised so far */
+size_t swi_queue_data_height(const sw_exec *exec); /* promised so far */
 /* Charge the budget for them without taking memory. */
-sw_status swi_queue_reserve(swi_queue *queue, size_t data_bytes);
+sw_status swi_queue_reserve(sw_exec *exec, size_t data_bytes);
 /* Take it, on both sides, for a program or, in immediate mode, NULL; waits where earlier memory
  * has to move. */
 sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
-/* ---- a run ------------------------------------------------------------------------------- */
-
-/* Begin: models that another queue worked on are waited for, inputs and knobs go their way. */
-sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
-/* Where input i of the run is. */
-unsigned char *swi_queue_input(const swi_queue *queue, int i);
-/* Calls that follow on this thread are about the queue's card. A step function may have turned
- * to another in between: immediate mode says it before each op. */
-sw_status swi_queue_use(const swi_queue *queue);
-/* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
-sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
+unsigned char *swi_queue_bind(const sw_exec *exec, const sw_run_args *args, int input);
+/* One op; a new phase begins with its first. With sync_ops it is over on return. */
+sw_status swi_queue_launch(sw_exec *exec, const swi_node *node, const sw_launch *launch);
 /* Op i of a program with its launch resolved: with the next one, or nothing, where it is one of
  * a pair. */
-sw_status swi_queue_launch_op(swi_queue *queue, const swi_frame *frame, uint32_t i);
+sw_status swi_queue_launch_op(sw_exec *exec, const swi_frame *frame, uint32_t i);
 
-/* How many kernels and library calls a run of the program launches: each op is
- * asked, and launches nothing. An op that the device refuses is blamed. */
-sw_status swi_queue_count_launches(const swi_queue *queue, swi_frame *frame,
-                                   uint32_t *launches);
-
-/* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
- * says whether an update may have run, *fresh is set where something was captured. */
+/* A planned run: inputs and knobs go their way, then op by op by `ops` (run.c) and captured, or
+ * replayed. */
 sw_status swi_queue_run(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                         swi_run_ops *ops, bool *updated, bool *fresh);
-/* Around an immediate run: room and all that swi_queue_begin does; and, waiting for it, the
- * times of its phases. */
+/* Around an immediate run: room, inputs and knobs; and, waiting for it, the times of its
+ * phases. */
 sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args);
 sw_status swi_queue_end_immediate(sw_exec *exec);
-/* Wait for a run of the ring and read what it left. */
 sw_status swi_queue_await(sw_exec *exec, swi_history_run *run);
-/* Updates that were skipped in runs that are over, and in the run three runs ago: SW_INVALID
- * where they are too many in a row. */
+/* Updates that were skipped in runs that are over, and in the run three runs ago, or in the
+ * immediate run that is over. */
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
-/* In this run alone, which is over: for the optimizers of `model`. No one else learns it. */
 sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
                                const sw_model *model);
-/* In the immediate run that is over. */
-sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args);
-
-/* Output i of a trace, at *data on the device: *data becomes a copy in host memory that stays
- * until outputs of another run are asked for. Waits. */
-sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
+/* The copy in host memory stays until outputs of another run are asked for. Waits. */
+sw_status swi_queue_output(sw_exec *exec, const swi_trace *trace, uint32_t i,
                            const void **data);
-
-/* Free the graphs of a program that is to be freed. NULL queue is fine. */
-void swi_queue_forget(swi_queue *queue, const swi_program *program);

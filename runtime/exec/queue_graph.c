@@ -73,8 +73,11 @@ static sw_status launched(const swi_queue *q, sw_status status)
     return swi_queue_fault(q, status);
 }
 
-sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *launch)
+/* A step function may have turned to another card in between. */
+sw_status swi_queue_launch(sw_exec *exec, const swi_node *node, const sw_launch *launch)
 {
+    swi_queue *q = exec->queue;
+    SW_TRY(swi_queue_use(q));
     SW_TRY(enter(q, node));
     q->group.left = q->group.rows = 0;
     return launched(q, node->on_device(launch, &q->compute));
@@ -93,23 +96,24 @@ static sw_status make_op(const swi_frame *f, uint32_t i, const sw_cuda_queue *qu
         return SW_OK;
     if (fusion != NULL)
         return fusion->kernel(swi_frame_launch(f, i), p->ops[i + 1].attrs, queue);
-    return p->trace.nodes[p->ops[i].node].on_device(swi_frame_launch(f, i), queue);
+    return swi_node_of(p, i)->on_device(swi_frame_launch(f, i), queue);
 }
 
-sw_status swi_queue_launch_op(swi_queue *q, const swi_frame *f, uint32_t i)
+sw_status swi_queue_launch_op(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
+    swi_queue *q = exec->queue;
     const swi_program *p = f->program;
-    SW_TRY(enter(q, &p->trace.nodes[p->ops[i].node]));
+    SW_TRY(enter(q, swi_node_of(p, i)));
     return launched(q, make_op(f, i, &q->compute));
 }
 
 /* Segments begin where nothing is, aligned as they will be: operands lie in them as they
  * will. */
-sw_status swi_queue_count_launches(const swi_queue *q, swi_frame *f, uint32_t *launches)
+sw_status swi_queue_count_launches(sw_exec *exec, swi_frame *f, uint32_t *launches)
 {
     const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1] = {NULL};
-    sw_cuda_queue counting = q->compute;
+    sw_cuda_queue counting = exec->queue->compute;
     for (uint64_t s = 0; s < SWI_SEG_COUNT; s++)
         base[s] = (unsigned char *)(uintptr_t)((s + 1) << 40); /* larger than any store */
     *launches = 0;
@@ -197,8 +201,9 @@ static sw_status reserve_binding(swi_queue *q)
 
 /* All of a run that is the same each time, with the launches of the run before.
  * `told`: a tool hears of each op, which it finds again in the graph. */
-static sw_status note(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
+static sw_status note(sw_exec *exec, swi_frame *f, swi_binding *b, bool told)
 {
+    swi_queue *q = exec->queue;
     const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
     memcpy(base, b->base, sizeof base);
@@ -208,7 +213,7 @@ static sw_status note(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
         (void)swi_frame_resolve(f, i, base, p->binds);
         if (told)
             sw_nvtx_begin(SW_NVTX_IN_OP, f->names.ops[i].name, 0);
-        const sw_status status = swi_queue_launch_op(q, f, i);
+        const sw_status status = swi_queue_launch_op(exec, f, i);
         if (told)
             sw_nvtx_end();
         if (status != SW_OK)
@@ -228,10 +233,11 @@ static sw_status end_capture(swi_queue *q, swi_binding *b)
     return status;
 }
 
-static sw_status capture(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
+static sw_status capture(sw_exec *exec, swi_frame *f, swi_binding *b, bool told)
 {
+    swi_queue *q = exec->queue;
     SW_TRY(swi_queue_fault(q, q->api->capture_begin(&q->compute)));
-    const sw_status status = note(q, f, b, told);
+    const sw_status status = note(exec, f, b, told);
     if (status == SW_OK)
         return end_capture(q, b);
     char text[400];
@@ -241,14 +247,14 @@ static sw_status capture(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
 }
 
 /* The ranges of a capture stand beside those of the run before. */
-static sw_status capture_told(swi_queue *q, swi_frame *f, swi_binding *b,
-                              const sw_nvtx_run *tool)
+static sw_status capture_told(sw_exec *exec, swi_frame *f, swi_binding *b)
 {
     static const sw_nvtx_name name = {NULL, "capture"};
+    const sw_nvtx_run *tool = exec->watch.nvtx;
     if (tool != NULL)
         sw_nvtx_begin(SW_NVTX_IN_STEP, &name, 0);
     const sw_status status =
-        capture(q, f, b, sw_nvtx_run_has_ops(tool) && f->names.n_ops >= f->program->n_ops);
+        capture(exec, f, b, sw_nvtx_run_has_ops(tool) && f->names.n_ops >= f->program->n_ops);
     if (tool != NULL)
         sw_nvtx_end();
     return status;
@@ -269,7 +275,7 @@ static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *ba
                : SW_OK;
     q->phase_events = clocks ? &b->phase_events : NULL;
     if (status == SW_OK)
-        status = capture_told(q, f, b, exec->watch.nvtx);
+        status = capture_told(exec, f, b);
     q->phase_events = NULL;
     if (status != SW_OK) {
         free_binding(q, b);
@@ -321,6 +327,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
 {
     const swi_program *p = f->program;
     swi_queue *q = exec->queue;
+    SW_TRY(swi_queue_begin(exec, args));
     SW_ASSERT(f->readback != NULL && q->pinned != NULL && f->readback->bytes <= q->block_bytes);
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_run_readback *readback = swi_queue_readback_of(exec, run);

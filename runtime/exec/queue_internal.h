@@ -110,6 +110,10 @@ struct swi_queue {
 
 /* Keep a fault; in a mode where an earlier launch may be the cause, say so. */
 sw_status swi_queue_fault(const swi_queue *queue, sw_status status);
+/* Calls that follow on this thread are about the queue's card. */
+sw_status swi_queue_use(const swi_queue *queue);
+/* Models that another queue worked on are waited for, inputs and knobs go their way. */
+sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
 /* Wait for all that was launched. */
 sw_status swi_queue_sync(swi_queue *queue);
 /* Wait until the device has reached the event; polls before it waits. */

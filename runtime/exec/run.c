@@ -218,8 +218,7 @@ static swi_fused_op fused_op(sw_exec *exec, swi_frame *f, uint32_t i, const sw_r
                              unsigned char *const *base, const swi_bind *binds)
 {
     const swi_program *p = f->program;
-    return (swi_fused_op){resolve(exec, f, i, args, base, binds),
-                          p->trace.nodes[p->ops[i].node].kernel};
+    return (swi_fused_op){resolve(exec, f, i, args, base, binds), swi_node_of(p, i)->kernel};
 }
 
 /* Op i of a run, with the one that it runs together with. Where kernels are looked at one by
@@ -239,7 +238,7 @@ static sw_status launch_next(sw_exec *exec, swi_frame *f, uint32_t i, const sw_r
 
 sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
 {
-    return swi_node_failed(&p->trace, &p->trace.nodes[p->ops[i].node], status);
+    return swi_node_failed(&p->trace, swi_node_of(p, i), status);
 }
 
 sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *args,

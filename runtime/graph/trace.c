@@ -1,6 +1,7 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in exec/run.c. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
 #include "runtime/base/common.h"
@@ -62,10 +63,7 @@ static uint32_t *string_slot(const swi_trace *t, const char *text)
     SW_ASSERT(t->cap_string_slots > 0 &&
               (t->cap_string_slots & (t->cap_string_slots - 1)) == 0);
     SW_ASSERT(t->n_string_slots < t->cap_string_slots);
-    uint32_t hash = 0x811c9dc5u;
-    for (const char *c = text; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 0x01000193u;
-    for (;; hash++) {
+    for (uint32_t hash = sw_fnv32(SW_FNV32, text, strlen(text));; hash++) {
         uint32_t *slot = &t->string_slots[hash & (t->cap_string_slots - 1)];
         if (*slot == 0 || strcmp(t->strings + *slot, text) == 0)
             return slot;

@@ -4,11 +4,11 @@
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
@@ -359,7 +359,7 @@ static bool is_declared(const swi_entry *entry)
 /* The place of a name, or the free one where it would stand. */
 static uint32_t *place_of(const sw_model *model, const char *name)
 {
-    const uint64_t hash = swi_fnv(0xcbf29ce484222325ull, name, strlen(name));
+    const uint64_t hash = sw_fnv64(SW_FNV64, name, strlen(name));
     uint32_t at = (uint32_t)(hash ^ hash >> 32) & (model->n_by_name - 1);
     while (model->by_name[at] != 0 &&
            strcmp(model->entries[model->by_name[at]].name, name) != 0)
@@ -450,13 +450,10 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         return 0;
     if (model->n_entries == model->cap_entries) {
         const size_t old = model->cap_entries * sizeof(swi_entry);
-        if (sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
-            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
-                                   name);
-            return 0;
-        }
-        model->cap_entries *= 2;
-        if (model->cap_entries >= MANY && index_names(model) != SW_OK) {
+        const bool grows =
+            sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) == SW_OK;
+        model->cap_entries *= grows ? 2 : 1;
+        if (!grows || (model->cap_entries >= MANY && index_names(model) != SW_OK)) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
                                    name);
             return 0;
@@ -568,7 +565,7 @@ void sw_param_freeze(sw_param param, int on)
     uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
     for (uint32_t i = 1; i < param.model->n_entries; i++)
         if (param.model->entries[i].frozen && !param.model->entries[i].weights)
-            hash = swi_fnv(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
+            hash = sw_fnv64(hash == 0 ? SW_FNV64 : hash, &i, sizeof i);
     param.model->frozen_hash = hash;
 }
 
@@ -732,19 +729,19 @@ sw_status swi_model_layout(sw_model *model)
     SW_ASSERT(top % SW_ALIGN == 0);
     model->bytes = top;
 
-    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t hash = SW_FNV64;
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
-        hash = swi_fnv(hash, e->name, strlen(e->name) + 1);
-        hash = swi_fnv(hash, &e->role, sizeof e->role);
-        hash = swi_fnv(hash, &e->dtype, sizeof e->dtype);
-        hash = swi_fnv(hash, &e->shape.rank, sizeof e->shape.rank);
-        hash = swi_fnv(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
-        hash = swi_fnv(hash, &e->offset, sizeof e->offset);
+        hash = sw_fnv64(hash, e->name, strlen(e->name) + 1);
+        hash = sw_fnv64(hash, &e->role, sizeof e->role);
+        hash = sw_fnv64(hash, &e->dtype, sizeof e->dtype);
+        hash = sw_fnv64(hash, &e->shape.rank, sizeof e->shape.rank);
+        hash = sw_fnv64(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
+        hash = sw_fnv64(hash, &e->offset, sizeof e->offset);
         if (e->logits) /* traces differ */
-            hash = swi_fnv(hash, "logits", 6);
+            hash = sw_fnv64(hash, "logits", 6);
         if (e->weights)
-            hash = swi_fnv(hash, "weights", 7);
+            hash = sw_fnv64(hash, "weights", 7);
     }
     model->layout_hash = hash;
     model->fixed = true;

@@ -187,6 +187,10 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
 
 /* The knobs as set are what the next run reads. */
 void swi_knobs_changed(sw_model *model);
+/* All of them: to floats that begin `each` bytes apart. */
+void swi_knobs_set(sw_model *model, const void *values, size_t each);
+/* SW_STALE where a run failed after an update. */
+sw_status swi_model_whole(const sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
 /* The bytes of a ready model as swi_model_ready made them, with the knobs as they are set.
  * Where it fails the model is damaged. */

@@ -105,6 +105,25 @@ void swi_knobs_changed(sw_model *model)
         knobs[i] = model->knobs[i].value;
 }
 
+void swi_knobs_set(sw_model *model, const void *values, size_t each)
+{
+    for (uint32_t i = 0; i < model->n_knobs; i++) {
+        memcpy(&model->knobs[i].value, (const char *)values + i * each,
+               sizeof model->knobs[i].value);
+        swi_knob_accept(model, i);
+    }
+    if (model->n_knobs > 0)
+        swi_knobs_changed(model);
+}
+
+sw_status swi_model_whole(const sw_model *model)
+{
+    if (model->damaged)
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
+                model->name);
+    return SW_OK;
+}
+
 static sw_status initialise(sw_model *model, uint64_t seed)
 {
     SW_TRY(swi_model_zero(model, 0, model->bytes));
@@ -198,17 +217,12 @@ static sw_status copy(sw_model *to, const sw_model *from)
     if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
         SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts: %s", to->name,
                 from->name, swi_layout_difference(to, from, why));
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
+    SW_TRY(swi_model_whole(from));
     if (to == from)
         return SW_OK;
     SW_TRY(swi_model_copy_bytes(to, from));
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = from->knobs[i].value;
-        swi_knob_accept(to, i);
-    }
-    swi_knobs_changed(to);
+    if (to->n_knobs > 0)
+        swi_knobs_set(to, &from->knobs->value, sizeof *from->knobs);
     to->damaged = false;
     return SW_OK;
 }

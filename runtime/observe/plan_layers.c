@@ -245,9 +245,7 @@ void swi_plan_show(const swi_program *p, const sw_plan_visitor *v)
 {
     swi_plan_names names;
     for (uint32_t i = 0; v->op != NULL && i < p->n_ops; i++)
-        v->op(v->to, i,
-              swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], names.op,
-                            sizeof names.op),
+        v->op(v->to, i, swi_node_name(&p->trace, swi_node_of(p, i), names.op, sizeof names.op),
               p->ops[i].phase);
     for (uint32_t s = 0; v->storage != NULL && s < p->trace.n_storages; s++)
         visit_storage(p, s, v);

@@ -2,6 +2,7 @@
  * event log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
 #include "alloc/base/address_map.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
 #include "profiler/record/prof_heap.h"
@@ -17,27 +18,23 @@
 /* Immediate runs in the profile: what they did is recorded as a plan is, once for each way in
  * which they went. */
 
-static uint64_t mix(uint64_t hash, uint64_t x)
-{
-    hash = (hash ^ x) * 0x9e3779b97f4a7c15ull;
-    return hash ^ hash >> 29;
-}
-
 /* Of all that the record says. */
 static uint64_t hash_of(const swi_trace *t)
 {
     uint64_t hash = swi_trace_hash(t);
     for (uint32_t i = 0; i < t->n_nodes; i++)
-        hash = mix(hash, (uint64_t)t->nodes[i].layer << 8 | (uint64_t)t->nodes[i].phase);
+        hash =
+            sw_hash_word(hash, (uint64_t)t->nodes[i].layer << 8 | (uint64_t)t->nodes[i].phase);
     for (uint32_t i = 0; i < t->n_storages; i++) {
         const swi_storage *s = &t->storages[i];
-        hash = mix(hash, s->bytes);
-        hash = mix(hash, s->offset);
-        hash = mix(hash, (uint64_t)s->birth << 32 | s->layer);
-        hash = mix(hash, (uint64_t)s->name << 32 | s->segment << 8 | (uint64_t)s->role);
+        hash = sw_hash_word(hash, s->bytes);
+        hash = sw_hash_word(hash, s->offset);
+        hash = sw_hash_word(hash, (uint64_t)s->birth << 32 | s->layer);
+        hash =
+            sw_hash_word(hash, (uint64_t)s->name << 32 | s->segment << 8 | (uint64_t)s->role);
     }
     for (uint32_t i = 0; i < t->n_strings; i++)
-        hash = mix(hash, (unsigned char)t->strings[i]);
+        hash = sw_hash_word(hash, (unsigned char)t->strings[i]);
     return hash;
 }
 
@@ -80,7 +77,7 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there
 static uint32_t profile_trace(sw_exec *exec, const sw_run_args *args)
 {
     swi_recorder *r = &exec->rec;
-    const uint64_t hash = mix(hash_of(&exec->immediate_trace), args->mode);
+    const uint64_t hash = sw_hash_word(hash_of(&exec->immediate_trace), args->mode);
     for (uint32_t i = 0; i < r->n_traces; i++)
         if (r->traces[i] == hash)
             return i;

@@ -162,7 +162,7 @@ static sw_status run_op(const sw_launch *l, const swi_images_op *op, int64_t par
     p.scratch_bytes = l->scratch_bytes - (size_t)a->inner_bytes;
     p.accumulate = part > 0 ? op->whole >> op->n_in : 0;
     if (op->units != SWI_IMAGES_NONE)
-        return swi_in_pieces_of(&p, op->units);
+        return swi_pieces_run(&p, NULL, op->units);
     return (op->grad < 0 ? d->forward : d->grads[op->grad].kernel)(&p);
 }
 

@@ -182,8 +182,6 @@ static inline size_t swi_float_bytes(int64_t n)
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
 
-/* Does a product_bound read its factors? Where they have more elements than it is worth, it
- * says DBL_MAX instead. */
 /* The most partial sums that wait at one time while a rank runs so many shards. */
 int swi_partial_sums(int shards);
 /* The sum over a rank's shards becomes the mean over all; the sum of all ranks' numbers. */
@@ -193,6 +191,8 @@ SW_MUST_USE sw_status swi_shard_mean(const swi_shard_attrs *a, const sw_launch *
 uint64_t swi_op_sends(uint32_t op, const sw_kernel_info *info, int ranks);
 SW_MUST_USE sw_status swi_shard_add(const swi_shard_attrs *a, double *number);
 
+/* Does a product_bound read its factors? Where they have more elements than it is worth, it
+ * says DBL_MAX instead. */
 bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 
 /* Input i of which such an op reads one element, as a rule. */

@@ -4,9 +4,9 @@
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
 #include "alloc/base/assert.h"
+#include "alloc/base/hash.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/base/checksum.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/program.h"
@@ -194,11 +194,11 @@ uint64_t swi_trace_hash(const swi_trace *t)
     for (uint32_t i = 0; i < t->n_nodes; i++) {
         const swi_node *n = &t->nodes[i];
         const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
-        hash = swi_fnv(hash, words, sizeof words);
+        hash = sw_fnv64(hash, words, sizeof words);
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
             const swi_value *v = swi_operand(t, n, k);
             hash =
-                swi_fnv(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
+                sw_fnv64(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
         }
     }
     return hash;
@@ -313,25 +313,14 @@ void swi_frame_free(swi_frame *f)
  * one template at a time is in use; an op that is launched together with the next has another
  * kernel, and so another template, than that. */
 
-static const swi_node *node_of(const swi_program *p, uint32_t op)
-{
-    return &p->trace.nodes[p->ops[op].node];
-}
-
-static uint64_t mix_templates(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-    return hash ^ hash >> 29;
-}
-
 static uint64_t hash_of(const swi_program *p, uint32_t op)
 {
-    const swi_node *n = node_of(p, op);
-    uint64_t hash = mix_templates((uint64_t)n->op << 32 | (uint32_t)n->grad, n->stream);
+    const swi_node *n = swi_node_of(p, op);
+    uint64_t hash = sw_hash_word((uint64_t)n->op << 32 | (uint32_t)n->grad, n->stream);
     for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
         const sw_type *type = &swi_operand(&p->trace, n, k)->type;
         for (int d = 0; d < type->shape.rank; d++)
-            hash = mix_templates(hash, (uint64_t)type->shape.dim[d]);
+            hash = sw_hash_word(hash, (uint64_t)type->shape.dim[d]);
     }
     return hash;
 }
@@ -349,7 +338,7 @@ static bool same_operand(const swi_trace *t, const swi_value *v, const swi_value
 static bool alike(const swi_program *p, uint32_t i, uint32_t j)
 {
     const swi_trace *t = &p->trace;
-    const swi_node *x = node_of(p, i), *y = node_of(p, j);
+    const swi_node *x = swi_node_of(p, i), *y = swi_node_of(p, j);
     if (x->op != y->op || x->grad != y->grad || x->n_in != y->n_in || x->n_out != y->n_out ||
         x->accumulate != y->accumulate || x->stream != y->stream)
         return false;
@@ -391,7 +380,8 @@ static sw_status program_templates(swi_program *p)
     p->n_templates = n;
     p->n_template_buffers = 0;
     for (uint32_t k = 0; k < n; k++)
-        p->n_template_buffers += node_of(p, firsts[k])->n_in + node_of(p, firsts[k])->n_out;
+        p->n_template_buffers +=
+            swi_node_of(p, firsts[k])->n_in + swi_node_of(p, firsts[k])->n_out;
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;
 }
@@ -563,7 +553,7 @@ void swi_program_layers(swi_program *p)
     uint32_t last[2] = {0, 0}, most = 0;
     p->n_layers = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        const swi_node *node = &p->trace.nodes[p->ops[i].node];
+        const swi_node *node = swi_node_of(p, i);
         const uint32_t at = layer_near(p, node->layer, last, most);
         SW_ASSERT(at < p->n_layers && (unsigned)node->phase <= SW_STEP);
         if (at != last[0]) {
@@ -688,11 +678,7 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     swi_program *p;
     SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     const sw_status status = build(p, ctx, limit);
-    if (status == SW_OK)
-        *out = p;
-    else
-        swi_program_free(p);
-    return status;
+    return SW_GIVE(status, out, p, swi_program_free);
 }
 
 static size_t trace_bytes(const swi_trace *t)
@@ -763,11 +749,7 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
     sw_status status = swi_trace_copy(&p->trace, &from->trace);
     if (status == SW_OK)
         status = take_clone(p, from);
-    if (status != SW_OK) {
-        swi_program_free(p);
-        return status;
-    }
-    swi_program_bind(p);
-    *out = p;
-    return SW_OK;
+    if (status == SW_OK)
+        swi_program_bind(p);
+    return SW_GIVE(status, out, p, swi_program_free);
 }

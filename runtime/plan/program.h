@@ -105,6 +105,11 @@ typedef struct swi_program {
     size_t heap_bytes[10];
 } swi_program;
 
+static inline const swi_node *swi_node_of(const swi_program *p, uint32_t op)
+{
+    return &p->trace.nodes[p->ops[op].node];
+}
+
 /* Compare two programs' traces: SWI_NONE when equal, else the first node that differs. */
 uint32_t swi_trace_differs(const swi_trace *a, const swi_trace *b);
 uint64_t swi_trace_hash(const swi_trace *trace);

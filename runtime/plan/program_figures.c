@@ -350,7 +350,7 @@ uint64_t swi_program_sent(const swi_program *p, int ranks)
     sw_kernel_info info;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_ops && ranks > 1; i++) {
-        const swi_node *node = &p->trace.nodes[p->ops[i].node];
+        const swi_node *node = swi_node_of(p, i);
         swi_kernel_info(&p->trace, node, types, &info);
         bytes += node->grad < 0 ? swi_op_sends(node->op, &info, ranks) : 0;
     }

@@ -589,11 +589,6 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
  * op, where it is written; no pair makes the peak higher. Immediate mode does not know the next
  * op and launches both. */
 
-static const swi_node *node_at(const swi_program *p, uint32_t i)
-{
-    return &p->trace.nodes[p->ops[i].node];
-}
-
 /* Does the second op read what the first one makes and leave its own result in its place, so
  * that no one else ever sees that? Extras of the second would be made from it too. */
 static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node *then)
@@ -612,7 +607,7 @@ static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node
 static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec, uint32_t i)
 {
     const swi_trace *t = &p->trace;
-    const swi_node *first = node_at(p, i), *then = node_at(p, i + 1);
+    const swi_node *first = swi_node_of(p, i), *then = swi_node_of(p, i + 1);
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
     if (first->grad >= 0 || then->grad >= 0 || first->phase != then->phase ||
@@ -636,7 +631,7 @@ typedef struct {
 
 static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to)
 {
-    const swi_node *node = node_at(p, i);
+    const swi_node *node = swi_node_of(p, i);
     if (k >= node->n_in + node->n_out)
         return false;
     to->value = swi_operand(&p->trace, node, k);
@@ -665,7 +660,7 @@ static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bo
 static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)
 {
     operand a, b;
-    if (node_at(p, i)->scratch != SWI_NONE || node_at(p, j)->scratch != SWI_NONE)
+    if (swi_node_of(p, i)->scratch != SWI_NONE || swi_node_of(p, j)->scratch != SWI_NONE)
         return false;
     for (uint32_t k = 0; operand_of(p, i, k, &a); k++)
         for (uint32_t m = 0; operand_of(p, j, m, &b); m++)
@@ -678,7 +673,7 @@ static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_
 static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
 {
     const swi_trace *t = &p->trace;
-    const swi_node *first = node_at(p, i), *then = node_at(p, j);
+    const swi_node *first = swi_node_of(p, i), *then = swi_node_of(p, j);
     sw_type types[2][SWI_MAX_OPERANDS];
     sw_kernel_info info[2];
     int in = 0;
@@ -761,10 +756,10 @@ void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
 static bool makes(const swi_program *p, uint32_t i, uint32_t storage)
 {
     operand x;
-    for (uint32_t k = node_at(p, i)->n_in; operand_of(p, i, k, &x); k++)
+    for (uint32_t k = swi_node_of(p, i)->n_in; operand_of(p, i, k, &x); k++)
         if (x.value->storage == storage)
             return true;
-    return node_at(p, i)->scratch == storage;
+    return swi_node_of(p, i)->scratch == storage;
 }
 
 uint32_t swi_made_at(const swi_program *p, uint32_t storage)

@@ -1,5 +1,6 @@
 /* One member: its first values, copies, what is read and written of it, its progress. */
 #include "alloc/base/assert.h"
+#include "alloc/base/order.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/base/owner.h"
@@ -219,15 +220,9 @@ static sw_status check_model(const sw_members *m, const sw_model *model, const c
 static sw_status give_to_model(sw_model *to, const sw_members *m, uint32_t index)
 {
     sw_model model = swi_member_stand_in(m, index);
-    const float *knobs = swi_member_knobs(m, index);
     model.bytes = m->model_bytes;
     SW_TRY(swi_model_copy_bytes(to, &model));
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = knobs[i];
-        swi_knob_accept(to, i);
-    }
-    if (to->n_knobs > 0)
-        swi_knobs_changed(to);
+    swi_knobs_set(to, swi_member_knobs(m, index), sw_dtype_bytes(SW_F32));
     to->damaged = false;
     return SW_OK;
 }
@@ -266,9 +261,7 @@ sw_status sw_member_from_model(sw_member to, const sw_model *from)
 {
     SW_TRY(swi_member_check(to, __func__));
     SW_TRY(check_model(to.of, from, __func__));
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
+    SW_TRY(swi_model_whole(from));
     SW_TRY(swi_model_take(from));
     const sw_status status = take_from_model(to.of, to.index, from);
     swi_model_give(from);
@@ -517,11 +510,7 @@ typedef struct {
     size_t offset;
 } range;
 
-static int by_offset(const void *a, const void *b)
-{
-    const range *x = a, *y = b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
+SW_ORDER(by_offset, range, SW_RISES(offset), 0)
 
 static size_t list_ranges(const swi_member_pool *c, range *list)
 {

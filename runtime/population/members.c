@@ -172,11 +172,7 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
     m->shape = opts.shape;
     m->opts = opts;
     const sw_status status = make(m);
-    if (status != SW_OK)
-        swi_members_free(m);
-    else
-        *out = m;
-    return status;
+    return SW_GIVE(status, out, m, swi_members_free);
 }
 
 void sw_members_destroy(sw_members *m)

@@ -387,13 +387,18 @@ static sw_status callback_step(member_run *r, uint64_t step)
     return SW_OK;
 }
 
+static sw_status check_member(const sw_members *m, const swi_slot_record *slot)
+{
+    if (slot->damaged)
+        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
+    return swi_member_knobs_check(m, (uint32_t)(slot - m->slots));
+}
+
 /* All its steps. */
 static sw_status run_member(member_run *r)
 {
     const sw_members_args *a = &r->m->run.args;
-    if (r->slot->damaged)
-        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
-    SW_TRY(swi_member_knobs_check(r->m, (uint32_t)(r->slot - r->m->slots)));
+    SW_TRY(check_member(r->m, r->slot));
     for (uint32_t s = 0; s < a->steps; s++) {
         const uint64_t step = a->own_steps ? r->slot->steps : a->step + s;
         SW_TRY(r->m->opts.callback != NULL ? callback_step(r, step) : network_step(r, step, s));
@@ -745,13 +750,6 @@ static void leave(stream_run *g, member_at *a, sw_status status)
     a->run = 0;
 }
 
-static sw_status check_member(const member_at *a)
-{
-    if (a->slot->damaged)
-        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
-    return swi_member_knobs_check(a->m, a->index);
-}
-
 /* The next member that can run; none: a->m stays NULL. */
 static void next_member(stream_run *g, member_at *a)
 {
@@ -766,7 +764,7 @@ static void next_member(stream_run *g, member_at *a)
         *a = (member_at)SW_INIT(.m = m, .k = g->k++, .item = g->item++, .index = index,
                                 .slot = &m->slots[index],
                                 .stand_in = swi_member_stand_in(m, index));
-        const sw_status status = check_member(a);
+        const sw_status status = check_member(a->m, a->slot);
         if (status != SW_OK)
             leave(g, a, status);
     }

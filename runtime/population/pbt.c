@@ -199,11 +199,7 @@ sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
     SW_TRY(check_opts(&o));
     SW_TRY(sw_handle_take(&p, SW_HANDLE_PBT, sizeof(sw_pbt)));
     const sw_status status = make(p, &o);
-    if (status != SW_OK)
-        end(p);
-    else
-        *out = p;
-    return status;
+    return SW_GIVE(status, out, p, end);
 }
 
 void sw_pbt_destroy(sw_pbt *p)

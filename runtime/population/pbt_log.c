@@ -1,7 +1,7 @@
 /* Logs of exploits: pbt_global.txt has them all, pbt_policy_<member>.txt those that the present
  * state of the member comes from, after a line with the first values. A line is one write, and
  * a policy is replaced by a rename: a process that is killed leaves whole lines. */
-#include "runtime/base/checksum.h"
+#include "alloc/base/hash.h"
 #include "runtime/population/pbt_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -10,9 +10,8 @@
 static sw_status pbt_log_restore(sw_pbt *p);
 
 #define DIR_BYTES 900
-#define LOG_PATH 1024       /* bytes of a path */
-#define LOG_MOST (1 << 30)  /* bytes of a log */
-#define LOG_SUM 2166136261u /* of no bytes */
+#define LOG_PATH 1024      /* bytes of a path */
+#define LOG_MOST (1 << 30) /* bytes of a log */
 
 static void pbt_log_path(const sw_pbt *p, char *to, int64_t member, const char *behind)
 {
@@ -35,14 +34,6 @@ static void write_line(sw_json *j, const sw_pbt *p, const uint32_t who[2],
     swi_values_write(j, p->space, to);
     sw_json_end(j);
     sw_json_line(j);
-}
-
-/* FNV-1a: a byte that changes always changes it. */
-static uint32_t log_sum(uint32_t sum, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ (unsigned char)bytes[i]) * 16777619u;
-    return sum;
 }
 
 /* The bytes of a whole file, on the heap; *bytes of them. */
@@ -161,7 +152,7 @@ sw_status swi_pbt_log_begin(sw_pbt *p)
         p->one[i].first_time = p->one[i].time;
     memcpy(p->first, p->values, (size_t)p->n * p->h * sizeof *p->first);
     p->s.log_bytes = 0;
-    p->s.log_sum = LOG_SUM;
+    p->s.log_sum = SW_FNV32;
     p->s.logged = 1;
     return SW_OK;
 }
@@ -242,7 +233,7 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
         status = append(p, target, path, &j);
     if (status == SW_OK) {
         p->s.log_bytes += j.used;
-        p->s.log_sum = log_sum(p->s.log_sum, j.bytes, j.used);
+        p->s.log_sum = sw_fnv32(p->s.log_sum, j.bytes, j.used);
     }
     sw_json_free(&j);
     return status;
@@ -335,7 +326,7 @@ static uint64_t lines_of(const char *text, size_t bytes)
 /* The first `bytes` are those that were there: the state has their number and sum. */
 static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t bytes)
 {
-    const uint32_t sum = log_sum(LOG_SUM, text, bytes);
+    const uint32_t sum = sw_fnv32(SW_FNV32, text, bytes);
     if (bytes < p->s.log_bytes)
         SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and had %llu when the run was saved", path,
                 bytes, (unsigned long long)p->s.log_bytes);
@@ -542,9 +533,9 @@ static hyper hyper_of(const sw_hyper *h)
     }
     r.resample = h->resample != 0;
     r.n_choices = (uint64_t)h->n_choices;
-    r.words = swi_fnv(r.words, h->choices, r.n_choices * sizeof *h->choices);
+    r.words = sw_fnv64(r.words, h->choices, r.n_choices * sizeof *h->choices);
     for (int i = 0; h->labels != NULL && i < h->n_choices; i++)
-        r.words = swi_fnv(r.words, h->labels[i], strlen(h->labels[i]) + 1);
+        r.words = sw_fnv64(r.words, h->labels[i], strlen(h->labels[i]) + 1);
     return r;
 }
 

@@ -1,4 +1,5 @@
 /* Models and members into others of the same net with other widths. */
+#include "alloc/base/hash.h"
 #include "alloc/base/size.h"
 #include "kernels/optim.h"
 #include "runtime/base/structs.h"
@@ -587,11 +588,8 @@ static sw_status fill_model(swi_resize *r, sw_model *to, const sw_model *from, u
         to->damaged = true; /* a card that fails in the middle of it */
         return status;
     }
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = from->knobs[i].value;
-        swi_knob_accept(to, i);
-    }
-    swi_knobs_changed(to);
+    if (to->n_knobs > 0)
+        swi_knobs_set(to, &from->knobs->value, sizeof *from->knobs);
     to->damaged = false;
     return SW_OK;
 }
@@ -602,9 +600,7 @@ static sw_status fill(swi_resize *r, sw_model *to, const sw_model *from, uint32_
     void *was, *is;
     if (!to->ready || !from->ready)
         SW_FAIL(SW_INVALID, "sw_model_resize: both models must be ready");
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
+    SW_TRY(swi_model_whole(from));
     SW_TRY(sw_heap_alloc(&was, SW_HEAP_RECORDS, from->bytes));
     sw_status status = sw_heap_alloc(&is, SW_HEAP_RECORDS, to->bytes);
     if (status == SW_OK) {
@@ -764,12 +760,6 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
 static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
 {
     uint32_t g = 0;
@@ -795,7 +785,8 @@ static void mark_classes(const swi_axes *x, int side, uint64_t *mark, uint32_t *
             count[its[p]]++;
         for (int64_t p = 0; p < n; p++)
             if (count[its[p]] > 0) {
-                mark[its[p]] = mix(mix(mark[its[p]], x->sized[i].axis + 1), count[its[p]]);
+                mark[its[p]] = sw_hash_word(sw_hash_word(mark[its[p]], x->sized[i].axis + 1),
+                                            count[its[p]]);
                 count[its[p]] = 0;
             }
     }

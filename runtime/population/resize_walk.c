@@ -1,5 +1,6 @@
 /* Who stays: utilities, the choice of units, and for each position of the new tensors the one
  * that it comes from. */
+#include "alloc/base/order.h"
 #include "runtime/population/resize_internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -160,19 +161,9 @@ typedef struct {
     uint32_t index;
 } candidate;
 
-static int by_utility(const void *a, const void *b)
-{
-    const candidate *x = a, *y = b;
-    if (x->utility != y->utility)
-        return x->utility > y->utility ? -1 : 1;
-    return x->index < y->index ? -1 : 1;
-}
+SW_ORDER(by_utility, candidate, SW_FALLS(utility), SW_RISES(index))
 
-static int by_index(const void *a, const void *b)
-{
-    const candidate *x = a, *y = b;
-    return x->index < y->index ? -1 : 1;
-}
+SW_ORDER(by_index, candidate, SW_RISES(index), 0)
 
 /* *best has room for all units of the group. */
 static void choose(swi_axes *x, const swi_group *g, const double *utility, candidate *best)

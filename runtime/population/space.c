@@ -227,11 +227,7 @@ sw_status swi_space_copy(sw_space **out, const sw_space *from)
     sw_status status = SW_OK;
     for (uint32_t i = 0; i < from->n && status == SW_OK; i++)
         status = sw_space_add(s, &from->hypers[i].is);
-    if (status != SW_OK)
-        swi_space_free(s);
-    else
-        *out = s;
-    return status;
+    return SW_GIVE(status, out, s, swi_space_free);
 }
 
 /* Questions to a space: positions, draws, and whether a value is within. */

@@ -599,11 +599,7 @@ sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
     const sw_status status = make(c, &opts);
-    if (status == SW_OK)
-        *out = c;
-    else
-        end(c);
-    return status;
+    return SW_GIVE(status, out, c, end);
 }
 
 sw_status sw_checkpoint_loader(sw_checkpoint *c, sw_loader *loader)

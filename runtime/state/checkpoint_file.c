@@ -17,11 +17,7 @@ static sw_status check_models(const sw_checkpoint *c)
         if (!model->ready)
             SW_FAIL(SW_INVALID, "sw_checkpoint_take: model %s must be ready", model->name);
         SW_TRY(swi_model_is_here(model, c->exec));
-        if (model->damaged)
-            SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                    model->name);
-        if (!c->no_copy) /* a copy is made where the exec works */
-            SW_TRY(swi_model_is_here(model, c->exec));
+        SW_TRY(swi_model_whole(model));
     }
     return SW_OK;
 }
@@ -476,11 +472,7 @@ static void set_knobs(sw_checkpoint *c)
         for (uint32_t m = 0; m < c->groups[g].n; m++) {
             sw_model *model = c->models[c->groups[g].first + m];
             const float *from = c->knobs + c->groups[g].knobs_at + (size_t)m * model->n_knobs;
-            for (uint32_t k = 0; k < model->n_knobs; k++) {
-                model->knobs[k].value = from[k];
-                swi_knob_accept(model, k);
-            }
-            swi_knobs_changed(model);
+            swi_knobs_set(model, from, sizeof *from);
             model->damaged = false;
         }
 }

@@ -251,11 +251,7 @@ sw_status swi_folder_open(swi_folder **out, const char *path)
     sw_status status = join(f->path, "%s", path);
     if (status == SW_OK)
         status = open_all(f);
-    if (status == SW_OK)
-        *out = f;
-    else
-        swi_folder_close(f);
-    return status;
+    return SW_GIVE(status, out, f, swi_folder_close);
 }
 
 void swi_folder_close(swi_folder *f)

@@ -83,10 +83,7 @@ static sw_status save(sw_model *model, const char *path, sw_dtype type, const ch
     if (!model->ready)
         SW_FAIL(SW_INVALID, "%s: model %s must be ready: call sw_model_ready first", who,
                 model->name);
-    if (model->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                model->name);
-
+    SW_TRY(swi_model_whole(model));
     for (uint32_t i = 0; i < s.n_notes; i++)
         s.notes[i] = (swi_tensors_note){model->notes[i].key, model->notes[i].text};
     sw_status status = swi_list_models(&s.list, &model, 1, SAVED_ROLES, "");

@@ -453,19 +453,24 @@ static swi_widen *widened_by(const swi_tensor *tensor, const swi_tensors_entry *
     return tensor->dtype == SW_F32 ? swi_widen_of(entry->dtype) : NULL;
 }
 
+/* entry: of the file; NULL: it has none. */
 static sw_status check_type(const loading *l, const swi_tensor *tensor,
                             const swi_tensors_entry *entry)
 {
     int64_t dim[SW_MAX_RANK + 1] = {0};
     const int rank = shape_of(tensor, dim);
     const char *dtype = tensors_dtype(tensor->dtype);
-    if ((strcmp(entry->dtype, dtype) == 0 || widened_by(tensor, entry) != NULL) &&
+    if (entry != NULL &&
+        (strcmp(entry->dtype, dtype) == 0 || widened_by(tensor, entry) != NULL) &&
         entry->rank == rank && rank <= SW_MAX_RANK &&
         memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
         return SW_OK;
     char there[TEXT], needed[TEXT];
-    swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
     swi_tensors_describe(needed, sizeof needed, dtype, rank, dim);
+    if (entry == NULL)
+        SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
+                tensor->name, l->who, needed);
+    swi_tensors_describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
     SW_FAIL(SW_FORMAT, "%s: '%s' is %s; %s needs %s", swi_tensors_path(l->file), tensor->name,
             there, l->who, needed);
 }
@@ -487,15 +492,6 @@ static sw_status match(loading *l)
     for (uint32_t i = 0; i < l->list->n; i++) {
         const swi_tensor *tensor = &l->list->at[i];
         const swi_tensors_entry *entry = swi_tensors_find(l->file, tensor->name);
-        if (entry == NULL) {
-            int64_t dim[SW_MAX_RANK + 1] = {0};
-            char needed[TEXT];
-            const int rank = shape_of(tensor, dim);
-            swi_tensors_describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank,
-                                 dim);
-            SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
-                    tensor->name, l->who, needed);
-        }
         SW_TRY(check_type(l, tensor, entry));
         aim(l, i, &l->target[entry - l->file->entries]);
     }

@@ -531,11 +531,7 @@ sw_status swi_tensors_open(swi_tensors **out, const char *path)
             "%s: parameters must be a regular file (this is a pipe or terminal)", path);
     if (status == SW_OK)
         status = read_header(file);
-    if (status == SW_OK)
-        *out = file;
-    else
-        swi_tensors_close(file);
-    return status;
+    return SW_GIVE(status, out, file, swi_tensors_close);
 }
 
 void swi_tensors_close(swi_tensors *file)

@@ -452,11 +452,7 @@ sw_status swi_ranks_open(swi_ranks **out, double timeout_s)
         return status;
     }
     status = begin(r);
-    if (status != SW_OK)
-        free_all(r);
-    else
-        *out = r;
-    return status;
+    return SW_GIVE(status, out, r, free_all);
 }
 
 /* Signs that are still under way are waited for: an MPI that ends must have none. Once all are

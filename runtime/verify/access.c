@@ -223,8 +223,8 @@ static uint32_t launched_with(const swi_witness *w, uint32_t op)
 /* Values between ops of optimizers are not kept for backward, though some run there. */
 static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
 {
-    const swi_node *maker = &p->trace.nodes[p->ops[made].node];
-    const swi_node *reader = &p->trace.nodes[p->ops[read].node];
+    const swi_node *maker = swi_node_of(p, made);
+    const swi_node *reader = swi_node_of(p, read);
     return reader->is_backward && !(reader->is_update && swi_op_is_private(maker->op));
 }
 
@@ -395,7 +395,7 @@ static void observe_figures(session *a)
     memset(phases, 0, sizeof a->w->info.phase);
     phases[SW_DATA].peak_bytes = phases[SW_DATA].end_bytes = peak = live;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        sw_phase_info *phase = &phases[p->trace.nodes[p->ops[i].node].phase];
+        sw_phase_info *phase = &phases[swi_node_of(p, i)->phase];
         live += a->born[i];
         if (live > phase->peak_bytes)
             phase->peak_bytes = live;

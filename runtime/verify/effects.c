@@ -1,7 +1,7 @@
 /* The witnesses that compare what runs compute: death, extent, need. */
+#include "alloc/base/hash.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
-#include "runtime/base/checksum.h"
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 
@@ -148,7 +148,7 @@ static size_t kill_dead(death_session *d, uint32_t op)
 static uint32_t backward_begin_of(const swi_program *p)
 {
     uint32_t i = 0;
-    while (i < p->n_ops && !p->trace.nodes[p->ops[i].node].is_backward)
+    while (i < p->n_ops && !swi_node_of(p, i)->is_backward)
         i++;
     return i;
 }
@@ -511,12 +511,12 @@ static void scribble_numbers(unsigned char *p, size_t bytes, sw_dtype dtype, int
 static void scribble(need_session *n)
 {
     unsigned char *p = n->regions->base + n->region->at;
-    const uint64_t was = swi_fnv(0, p, n->region->bytes);
+    const uint64_t was = sw_fnv64(0, p, n->region->bytes);
     if (n->dtype == SW_U8 || n->dtype == SW_U16 || n->dtype == SW_I32)
         scribble_indices(p, n->region->bytes, sw_dtype_bytes(n->dtype), n->pattern);
     else
         scribble_numbers(p, n->region->bytes, n->dtype, n->pattern);
-    n->changed = swi_fnv(0, p, n->region->bytes) != was;
+    n->changed = sw_fnv64(0, p, n->region->bytes) != was;
 }
 
 static sw_status before_overwrite(void *context, uint32_t op)

@@ -358,7 +358,7 @@ void swi_check_taken(swi_check *c, const sw_exec *exec)
 static uint32_t first_backward(const swi_program *p)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
-        if (p->trace.nodes[p->ops[i].node].is_backward)
+        if (swi_node_of(p, i)->is_backward)
             return i;
     return p->n_ops;
 }
@@ -650,12 +650,11 @@ sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
                   "%s when everything that is not live is NaN: something undeclared or "
                   "unwritten is read",
                   where);
-    swi_check_say(c, !x.stray, "stray write",
-                  "%s writes at byte %zu of the arena, outside of its outputs and scratch",
-                  x.stray ? swi_node_name(&p->trace, &p->trace.nodes[p->ops[x.stray_op].node],
-                                          name, sizeof name)
-                          : "",
-                  x.stray_at);
+    swi_check_say(
+        c, !x.stray, "stray write",
+        "%s writes at byte %zu of the arena, outside of its outputs and scratch",
+        x.stray ? swi_node_name(&p->trace, swi_node_of(p, x.stray_op), name, sizeof name) : "",
+        x.stray_at);
     if ((flags & SWI_CHECK_TRAIN) == 0 || x.places)
         return SW_OK;
     void *marks;

@@ -21,9 +21,8 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
     int n = 0;
     text[0] = '\0';
     if (op < p->n_ops)
-        n = snprintf(
-            text, sizeof text, "op %u %s: ", op,
-            swi_node_name(&p->trace, &p->trace.nodes[p->ops[op].node], name, sizeof name));
+        n = snprintf(text, sizeof text, "op %u %s: ", op,
+                     swi_node_name(&p->trace, swi_node_of(p, op), name, sizeof name));
     if (storage != SWI_NONE && n >= 0 && (size_t)n < sizeof text) {
         const int m = snprintf(text + n, sizeof text - (size_t)n,
                                "%s: ", swi_storage_name(&p->trace, storage, name, sizeof name));

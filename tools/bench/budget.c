@@ -5,6 +5,7 @@
  * both alike. The time of a step with repeats is predicted from the other's op clocks: its
  * time, and once more the time of each op that is repeated. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 #include "runtime/exec/exec.h"
 #include "tools/bench/subjects.h"
@@ -282,12 +283,6 @@ static uint64_t operations_of(const swi_program *p, uint32_t root)
     return sum;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static double operations_percent(const table *t, uint64_t operations)
 {
     return bench_percent((double)operations, (double)t->plain.operations);
@@ -491,7 +486,7 @@ static sw_status measure_with(table *t, deep *plain)
             if (n <= MOST_LAYERS)
                 t->link_operations[n++] = operations_of(plain->exec->last, k);
         }
-        qsort(t->link_operations, n, sizeof *t->link_operations, compare);
+        qsort(t->link_operations, n, sizeof *t->link_operations, sw_order_u64);
         t->program.links = n;
         t->program.link_bytes = (int64_t)bytes;
         t->program.link_operations = n > 0 ? (int64_t)t->link_operations[n - 1] : 0;

@@ -175,9 +175,6 @@ static sw_status time_steps(run *r)
     X(t, BYTES, memory_control_bytes, "memory control over", 0) \
     X(t, NS, epoch_min_ns, "an epoch of each", 0) \
     X(t, NS, epoch_median_ns, "by the median", 0)
-/* clang-format on */
-
-/* clang-format off */
 #define STEP_ROW(X, t) \
     X(t, WORD, name, "", 14) \
     X(t, SPREAD, times, "", 0) \

@@ -1,6 +1,7 @@
 /* Files by their first bytes: what they are, and what can be done with them. Files of other
  * programs are named, and not read. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/population/population.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/snapshot.h"
@@ -124,10 +125,7 @@ static bool take(void *context, const char *name)
     return true;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const folder_file *)a)->name, ((const folder_file *)b)->name);
-}
+SW_ORDER(by_name, folder_file, strcmp(x->name, y->name), 0)
 
 static void print_folder(const folder *d)
 {

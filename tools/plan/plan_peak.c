@@ -3,6 +3,7 @@
  * its bytes are those that `plan` says with it. A tensor is "less by" an option where fewer
  * bytes of that name live at the peak of the plan with it. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 #include "profiler/inspect/document.h"
 #include "runtime/model/model.h"
@@ -102,12 +103,7 @@ static void see_storage(void *to, const sw_plan_storage *s)
     x->death = s->input ? -1 : (int64_t)s->death;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    const held *x = a, *y = b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
-                                : strcmp(x->name, y->name);
-}
+SW_ORDER(by_bytes, held, SW_FALLS(bytes), strcmp(x->name, y->name))
 
 /* Of the step's tensors those at the first op where most bytes live; the largest first. */
 static sw_status keep_peak(holding *of, uint32_t n_ops, uint32_t *position)

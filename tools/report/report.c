@@ -430,15 +430,22 @@ static bool is_export(const report_settings *s)
                                !(s->by != NULL && strcmp(s->format, "csv") == 0));
 }
 
+int report_check_format(const report_settings *s)
+{
+    const bool text = strcmp(s->format, "text") == 0;
+    if (s->html != NULL && (s->json || s->out != NULL || !text))
+        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
+                                    "--json and --out");
+    if (s->json && !text && strcmp(s->format, "json") != 0)
+        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
+                         s->format);
+    return CLI_GO;
+}
+
 /* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */
 static int check(const report_settings *s)
 {
-    if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
-        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
-                                    "--json and --out");
-    if (s->json && strcmp(s->format, "text") != 0 && strcmp(s->format, "json") != 0)
-        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
-                         s->format);
+    CLI_TRY(report_check_format(s));
     if ((s->by != NULL) + (s->diff != NULL) + (s->steps != NULL) > 1)
         return cli_error(CLI_USAGE,
                          "--by, --diff and --steps are three reports: ask for one of them");

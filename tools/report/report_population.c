@@ -36,12 +36,7 @@ static int read_asked(const report_settings *a, plan *out)
     if ((a->diff != NULL) + (a->turns != NULL) + (a->member != NULL) > 1)
         return cli_error(CLI_USAGE,
                          "--diff, --turns and --member are three reports: ask for one of them");
-    if (a->html != NULL && (a->json || a->out != NULL || !text))
-        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
-                                    "--json and --out");
-    if (a->json && !text && strcmp(a->format, "json") != 0)
-        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
-                         a->format);
+    CLI_TRY(report_check_format(a));
     if (!a->json && !html && !csv && !text)
         return cli_error(CLI_USAGE,
                          "--format %s is of one run: the profile of a population goes out as "

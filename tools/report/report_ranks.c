@@ -1,5 +1,6 @@
 /* Profiles of the ranks of one run: a row for each, with its peak and how long it waited. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
 #include "tools/report/report_settings.h"
@@ -128,11 +129,7 @@ void report_ranks_print(const report_rank_rows *rows, const report_style *style)
 
 /* ---- several files ----------------------------------------------------------------------- */
 
-static int by_rank(const void *a, const void *b)
-{
-    const report_rank_row *x = a, *y = b;
-    return (x->is.rank > y->is.rank) - (x->is.rank < y->is.rank);
-}
+SW_ORDER(by_rank, report_rank_row, SW_RISES(is.rank), 0)
 
 /* CLI_GO where all are of one run, each of another rank; sorts them. */
 static int check(report_rank_rows *rows)

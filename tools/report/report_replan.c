@@ -2,6 +2,7 @@
  * it. The page shows the steady step where one was found, else the whole trace; time is counted
  * in events. It needs no other file and no script. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/sys.h"
 #include "profiler/inspect/replan/replan.h"
 #include "tools/cli/cli.h"
@@ -35,13 +36,7 @@ static sw_status add_range(page *p, uint64_t address, uint64_t bytes)
     return bytes > 0 ? address_space_add(&p->space, address, bytes) : SW_OK;
 }
 
-static int by_area(const void *a, const void *b)
-{
-    const shown *x = a, *y = b;
-    if (x->area != y->area)
-        return x->area < y->area ? 1 : -1;
-    return (x->life > y->life) - (x->life < y->life);
-}
+SW_ORDER(by_area, shown, SW_FALLS(area), SW_RISES(life))
 
 /* ---- panels ------------------------------------------------------------------------------ */
 

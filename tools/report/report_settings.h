@@ -43,6 +43,8 @@ typedef struct {
     report_limits limits;
 } report_settings;
 
+/* One format: CLI_GO, or CLI_USAGE with a message. */
+int report_check_format(const report_settings *s);
 /* The profile of a population: turns, members, a page. */
 int report_population(report_settings *s);
 /* CLI_GO, or the exit status where the file cannot be read. */

@@ -289,11 +289,7 @@ sw_status chat_open(chat **out, const char *folder, const char *name)
     buffer_free(&f.template);
     buffer_free(&f.name);
     buffer_free(&f.one);
-    if (status == SW_OK)
-        *out = c;
-    else
-        chat_close(c);
-    return status;
+    return SW_GIVE(status, out, c, chat_close);
 }
 
 void chat_close(chat *c)

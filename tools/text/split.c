@@ -104,11 +104,7 @@ sw_status splitter_new(splitter **out, const char *pattern, size_t bytes, const 
     splitter *s;
     SW_TRY(sw_heap_alloc(&s, SW_HEAP_RECORDS, sizeof *s));
     const sw_status status = compile(s, pattern, bytes, path);
-    if (status == SW_OK)
-        *out = s;
-    else
-        splitter_free(s);
-    return status;
+    return SW_GIVE(status, out, s, splitter_free);
 }
 
 void splitter_free(splitter *s)

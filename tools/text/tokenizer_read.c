@@ -692,11 +692,7 @@ sw_status tokenizer_parse(tokenizer **out, const char *text, size_t bytes, const
     SW_TRY(sw_heap_alloc(&r.t, SW_HEAP_RECORDS, sizeof *r.t));
     memset(r.t->of_byte, 0xff, sizeof r.t->of_byte);
     const sw_status status = take_all(&r);
-    if (status == SW_OK)
-        *out = r.t;
-    else
-        tokenizer_free(r.t);
-    return status;
+    return SW_GIVE(status, out, r.t, tokenizer_free);
 }
 
 sw_status tokenizer_read(tokenizer **out, const char *path)

@@ -347,11 +347,7 @@ sw_status population_open(population **out, const char *path, const population_w
         status = sw_timeline_string(p->timeline, &p->timeline->path, path);
     if (status == SW_OK)
         status = read_file(&r, path);
-    if (status == SW_OK)
-        *out = p;
-    else
-        population_free(p);
-    return status;
+    return SW_GIVE(status, out, p, population_free);
 }
 
 void population_free(population *p)

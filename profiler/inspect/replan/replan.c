@@ -1,5 +1,6 @@
 /* A trace, run through the caching allocator and planned again. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/replan/caching.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/replan.h"
@@ -226,13 +227,7 @@ sw_status replay_run(snapshot_trace *t, replay_moment *moments, uint32_t n, repl
 
 /* ---- what was reserved ------------------------------------------------------------------- */
 
-static int by_loss(const void *a, const void *b)
-{
-    const replan_loser *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
-}
+SW_ORDER(by_loss, replan_loser, SW_FALLS(bytes), SW_RISES(stack))
 
 static sw_status replay_with(replan *r, uint64_t *lost)
 {
@@ -614,19 +609,9 @@ static sw_status lives_place(trace_lives *l, const lives_choice *of,
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int by_stack(const void *a, const void *b)
-{
-    const replan_holder *x = a, *y = b;
-    return x->stack != y->stack ? (x->stack > y->stack) - (x->stack < y->stack)
-                                : strcmp(x->role, y->role);
-}
+SW_ORDER(by_stack, replan_holder, SW_RISES(stack), strcmp(x->role, y->role))
 
-static int by_bytes(const void *a, const void *b)
-{
-    const replan_holder *x = a, *y = b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
-                                : by_stack(a, b);
-}
+SW_ORDER(by_bytes, replan_holder, SW_FALLS(bytes), by_stack(a, b))
 
 /* The stacks that hold most of what lives at a position, each by role. */
 static sw_status find_holders(const replan *r, uint32_t position, replan_holder *out,

@@ -2,6 +2,7 @@
  * function that follow each other, as long as its lines go down the file. Such a function keeps
  * parts for backward; one kernel in its place keeps its inputs, which others made, and at most
  * what comes out. */
+#include "alloc/base/order.h"
 #include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/numbers.h"
@@ -352,13 +353,7 @@ static void try_loss(search *s)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int by_gain(const void *a, const void *b)
-{
-    const replan_help *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return (x->change > y->change) - (x->change < y->change);
-}
+SW_ORDER(by_gain, replan_help, SW_FALLS(bytes), SW_RISES(change))
 
 static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t reserved,
                          uint64_t expandable)

@@ -1,6 +1,7 @@
 /* One device's part of a snapshot as flat arrays: what frames say, events and segments, and the
  * state before them. */
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/trace.h"
 #include <stdio.h>
@@ -565,12 +566,6 @@ static void take_settings(reader *r)
 
 /* ---- the state before -------------------------------------------------------------------- */
 
-static int trace_by_address(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address)
 {
     uint32_t low = 0, high = n;
@@ -704,7 +699,7 @@ static sw_status find_segments(undoing *f)
         }
     s->n_segments = n;
     if (n > 0)
-        qsort(s->segments, n, sizeof *s->segments, trace_by_address);
+        qsort(s->segments, n, sizeof *s->segments, sw_order_u64);
     for (uint32_t i = 0; i + 1 < n && s->why[0] == '\0'; i++)
         if (s->segments[i].bytes > s->segments[i + 1].address - s->segments[i].address)
             snprintf(s->why, sizeof s->why, "segments overlap before the first event");
@@ -750,7 +745,7 @@ static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map
     }
 
     if (s->n_blocks > 0)
-        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, trace_by_address);
+        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, sw_order_u64);
     /* Requests lie where free blocks begin. So the lowest of those above a block, while it
      * lives, lies where it ends: nothing else is between them. Where memory is mapped piece
      * by piece, and in segments of small blocks, there are no rests. */

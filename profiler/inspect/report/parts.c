@@ -1,6 +1,7 @@
 /* Tables of parts: stepwell report FILE --by layer|role|type|op|phase, one program in a table;
  * and --diff OTHER and --steps A,B, two runs side by side, in lines that add up to their
  * difference. */
+#include "alloc/base/order.h"
 #include "profiler/inspect/report/parts.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,13 +79,7 @@ static const table_column op_columns[] = {
     FIELD(op_line, "layer", layer)};
 
 /* Most live bytes first, then as they run. */
-static int by_live(const void *left, const void *right)
-{
-    const op_line *a = left, *b = right;
-    if (a->live != b->live)
-        return a->live > b->live ? -1 : 1;
-    return a->position < b->position ? -1 : 1;
-}
+SW_ORDER(by_live, op_line, SW_FALLS(live), SW_RISES(position))
 
 typedef struct {
     const char *name, *peak_op;

@@ -1,6 +1,8 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
  * tool wrote; and figures that follow from what was kept: groups of values, what is live. */
+#include "alloc/base/hash.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/parts.h"
 #include "profiler/record/utf8.h"
@@ -329,11 +331,7 @@ sw_status report_begin(report **out, profile_lines *lines, const char *path)
         status = sw_timeline_string(r->timeline, &r->timeline->path, path);
     if (status == SW_OK)
         status = profile_lines_open(lines, path);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 sw_status report_more(report *r, profile_lines *lines, const report_watch *watch)
@@ -354,11 +352,7 @@ sw_status report_read(report **out, const char *path, report_steps_wanted *steps
     r->steps = steps;
     const sw_status status = report_more(r, &lines, NULL);
     profile_lines_close(&lines);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 /* ---- from a file to a report ------------------------------------------------------------- */
@@ -393,11 +387,7 @@ sw_status report_open(report **out, const char *path, report_steps_wanted *steps
         return status;
     SW_TRY(report_new(&r, path));
     status = open_other(r);
-    if (status == SW_OK)
-        *out = r;
-    else
-        report_free(r);
-    return status;
+    return SW_GIVE(status, out, r, report_free);
 }
 
 /* ---- figures that follow from the records that were kept --------------------------------- */
@@ -505,12 +495,6 @@ size_t report_rows(const report *r, const report_row **rows)
     return n;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 bool report_medians(report *r, uint64_t *median)
 {
     static uint64_t column[REPORT_TIMES];
@@ -519,7 +503,7 @@ bool report_medians(report *r, uint64_t *median)
     for (int k = 0; k <= SW_PROF_PHASES; k++) {
         for (size_t i = 0; i < r->n_times; i++)
             column[i] = r->times[i][k];
-        qsort(column, r->n_times, sizeof *column, by_size);
+        qsort(column, r->n_times, sizeof *column, sw_order_u64);
         median[k] = column[(r->n_times - 1) / 2];
     }
     return true;
@@ -556,9 +540,7 @@ static parts_kind kind_of(const sw_tensor *v)
 /* Where the path is, or would be. */
 static uint32_t *slot_of(const parts *x, const char *path, size_t n)
 {
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t k = 0; k < n; k++)
-        h = (h ^ (unsigned char)path[k]) * 16777619u;
+    const uint32_t h = sw_fnv32(SW_FNV32, path, n);
     uint32_t i = (h ^ h >> 15) & (x->n_slots - 1);
     for (; x->slots[i] != 0; i = (i + 1) & (x->n_slots - 1)) {
         const char *there = x->at[x->slots[i] - 1].path;
@@ -874,11 +856,7 @@ static int by_bytes(const void *a, const void *b)
                         : (x->first > y->first) - (x->first < y->first);
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const report_op *x = a, *y = b;
-    return x->ns != y->ns ? (x->ns < y->ns ? 1 : -1) : (x->at > y->at) - (x->at < y->at);
-}
+SW_ORDER(by_time, report_op, SW_FALLS(ns), SW_RISES(at))
 
 /* In columns, each as high as the highest of its ops; few ops have several columns each. */
 static void draw_curve(report_live *live, const sw_tl_program *p, const uint64_t *all)

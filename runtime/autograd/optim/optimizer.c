@@ -94,7 +94,7 @@ const char *sw_schedule_kind(size_t i)
     return i < N_SCHEDULES ? schedule_kinds[i].name : NULL;
 }
 
-static bool is_rate(float x)
+static bool is_at_least_0(float x)
 {
     return isfinite(x) && x >= 0.0f;
 }
@@ -119,7 +119,7 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
     sw_schedule s;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_schedule, &s, given, "sw_schedule_at"));
     SW_TRY(swi_given(s.kind != NULL, "kind", "sw_schedule_at"));
-    if (!is_rate(s.base) || !is_rate(s.floor))
+    if (!is_at_least_0(s.base) || !is_at_least_0(s.floor))
         SW_FAIL(SW_INVALID,
                 "sw_schedule_at: base and floor must be finite and at least 0 (got %g and %g)",
                 (double)s.base, (double)s.floor);
@@ -580,11 +580,6 @@ static const struct {
     FLAG(fixed_rate, SWI_HAS_SCALES),
 };
 
-static bool is_factor(float x)
-{
-    return isfinite(x) && x >= 0.0f;
-}
-
 sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_kind *kind)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -595,7 +590,7 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
             memcpy(&x, at, sizeof x);
         else
             memcpy(&flag, at, sizeof flag);
-        if (!is_factor(x))
+        if (!is_at_least_0(x))
             SW_FAIL(SW_INVALID, "optimizer %s: %s must be finite and at least 0 (got %g)",
                     o->kind, numbers[i].name, (double)x);
         if (numbers[i].below_one && x >= 1.0f)
@@ -642,7 +637,7 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
         SW_FAIL(SW_INVALID, "optimizer %s: params and groups exclude each other", o->kind);
     for (size_t g = 0; g < o->n_groups; g++) {
         const sw_param_group *group = &o->groups[g];
-        if (!is_factor(group->lr) || !is_factor(group->weight_decay))
+        if (!is_at_least_0(group->lr) || !is_at_least_0(group->weight_decay))
             SW_FAIL(SW_INVALID,
                     "optimizer %s: group %zu: lr and weight_decay must be finite and at least "
                     "0 (got %g and %g)",

@@ -793,12 +793,7 @@ static sw_status card_open(sw_cuda_device **out, int ordinal)
     pthread_mutex_init(&device->capture_lock, &knowing);
     pthread_mutexattr_destroy(&knowing);
     const sw_status status = open_card(device);
-    if (status != SW_OK) {
-        destroy(device);
-        return status;
-    }
-    *out = device;
-    return SW_OK;
+    return SW_GIVE(status, out, device, destroy);
 }
 
 /* The context stays: it is the process's, and others may use it. */

@@ -5,6 +5,7 @@
  * variable, until there is any solution; then outwards from the present values, with that one's
  * cost as the bound, so that the first of the best ones is found whatever the first run found.
  */
+#include "alloc/base/order.h"
 #include "runtime/population/evolve/align.h"
 #include <math.h>
 #include <stdlib.h>
@@ -528,12 +529,7 @@ typedef struct {
 } choice;
 
 /* More utility first; of equals the first in the cell. */
-static int by_utility(const void *a, const void *b)
-{
-    const choice *x = a, *y = b;
-    return x->utility != y->utility ? (x->utility < y->utility) - (x->utility > y->utility)
-                                    : (x->place > y->place) - (x->place < y->place);
-}
+SW_ORDER(by_utility, choice, SW_FALLS(utility), SW_RISES(place))
 
 static void choose(const swi_alignment *al, const swi_cell *cell, const double *utility,
                    choice *room, bool *stays)

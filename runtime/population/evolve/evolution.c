@@ -103,11 +103,7 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
                 (unsigned long long)one->id);
     SW_TRY(sw_net_create(&net, one->genome, &e->net_opts));
     const sw_status status = fill(e, one, net);
-    if (status != SW_OK)
-        swi_genome_net_free(net);
-    else
-        *out = net;
-    return status;
+    return SW_GIVE(status, out, net, swi_genome_net_free);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -342,11 +338,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     e->opts.fitness = NULL;
     e->opts.dir = NULL;
     const sw_status status = make(e, &opts, __func__);
-    if (status != SW_OK)
-        end(e);
-    else
-        *out = e;
-    return status;
+    return SW_GIVE(status, out, e, end);
 }
 
 void sw_evolution_destroy(sw_evolution *e)

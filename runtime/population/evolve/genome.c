@@ -75,11 +75,7 @@ sw_status swi_genome_new(sw_genome **out, const sw_task *task)
     input.height = task->height;
     input.width = task->height != 0 ? task->width : 0;
     const sw_status status = swi_genome_insert(g, 0, &input);
-    if (status != SW_OK)
-        swi_genome_free(g);
-    else
-        *out = g;
-    return status;
+    return SW_GIVE(status, out, g, swi_genome_free);
 }
 
 static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
@@ -103,11 +99,7 @@ sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
     g->handle = handle;
     g->editor = NULL;
     const sw_status status = copy_vertices(g, from);
-    if (status != SW_OK)
-        swi_genome_free(g);
-    else
-        *out = g;
-    return status;
+    return SW_GIVE(status, out, g, swi_genome_free);
 }
 
 sw_status sw_genome_child(sw_genome **out, const sw_genome *parent)
@@ -117,11 +109,7 @@ sw_status sw_genome_child(sw_genome **out, const sw_genome *parent)
     SW_TRY(swi_given(out != NULL, "out", __func__));
     SW_TRY(sw_genome_copy(&child, parent));
     const sw_status status = swi_genome_begin_lineage(child);
-    if (status != SW_OK)
-        swi_genome_free(child);
-    else
-        *out = child;
-    return status;
+    return SW_GIVE(status, out, child, swi_genome_free);
 }
 
 /* ---- edits ------------------------------------------------------------------------------- */

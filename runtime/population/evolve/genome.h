@@ -12,6 +12,7 @@
 #pragma once
 
 #include "alloc/base/handle.h"
+#include "alloc/base/hash.h"
 #include "kernels/rng.h"
 #include "profiler/record/json_read.h"
 #include "runtime/base/text_file.h"
@@ -200,9 +201,7 @@ static inline void swi_names_begin(swi_names *t, uint32_t n)
 /* The slot of the name, or the free one where it belongs. */
 static inline uint16_t *swi_names_slot(swi_names *t, const sw_genome *g, const char *name)
 {
-    uint32_t h = 2166136261u;
-    for (const char *c = name; *c != '\0'; c++)
-        h = (h ^ (unsigned char)*c) * 16777619u;
+    uint32_t h = sw_fnv32(SW_FNV32, name, strlen(name));
     h ^= h >> 15;
     for (;; h++) {
         uint16_t *slot = &t->slot[h & t->mask];

@@ -810,9 +810,5 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     sw_status status = swi_genome_begin_lineage(child);
     if (status == SW_OK)
         status = mutate(&child, parent, &opts);
-    if (status != SW_OK)
-        swi_genome_free(child);
-    else
-        *out = child;
-    return status;
+    return SW_GIVE(status, out, child, swi_genome_free);
 }

@@ -111,14 +111,9 @@ sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n)
     sw_model *model = net->model;
     SW_ASSERT(model->bytes == n);
     SW_TRY(swi_model_write(model, 0, bytes, n));
-    const swi_entry *knobs = model->n_knobs > 0 ? &model->entries[model->knob_entry] : NULL;
-    for (uint32_t i = 0; i < model->n_knobs; i++) {
-        memcpy(&model->knobs[i].value, bytes + knobs->offset + i * sizeof(uint32_t),
-               sizeof(uint32_t));
-        swi_knob_accept(model, i);
-    }
     if (model->n_knobs > 0)
-        swi_knobs_changed(model);
+        swi_knobs_set(model, bytes + model->entries[model->knob_entry].offset,
+                      sw_dtype_bytes(SW_F32));
     return SW_OK;
 }
 
@@ -339,11 +334,7 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
     net->genome = genome;
     net->opts = opts;
     const sw_status status = declare(net, call);
-    if (status != SW_OK)
-        swi_genome_net_free(net);
-    else
-        *out = net;
-    return status;
+    return SW_GIVE(status, out, net, swi_genome_net_free);
 }
 
 sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts)

@@ -50,11 +50,7 @@ sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t 
         status = keep(&s->path, &s->path_bytes, path, strlen(path));
     if (status == SW_OK)
         status = swi_space_read(s);
-    if (status != SW_OK)
-        swi_search_space_free(s);
-    else
-        *out = s;
-    return status;
+    return SW_GIVE(status, out, s, swi_search_space_free);
 }
 
 sw_status sw_search_space_load(sw_search_space **out, const char *path)
@@ -480,11 +476,7 @@ static sw_status attempt(const sw_search_space *s, const sw_task *task, uint64_t
     sw_status status = swi_genome_infer(d.genome, NULL);
     if (status == SW_OK)
         status = draw_all(&d);
-    if (status != SW_OK)
-        swi_genome_free(d.genome);
-    else
-        *out = d.genome;
-    return status;
+    return SW_GIVE(status, out, d.genome, swi_genome_free);
 }
 
 sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_task *given,
