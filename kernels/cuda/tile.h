@@ -54,15 +54,6 @@ struct sw_cuda_tile {
         }
     }
 
-    /* The terms of a slice in one line of A, first one first. */
-    static __device__ __forceinline__ float row_sum(const float *a)
-    {
-        float sum = 0.0f;
-        SW_UNROLL
-        for (int k = 0; k < DEEP; k++)
-            sum += a[k * A_LINE];
-        return sum;
-    }
     /* Add the products of a slice, first term first. */
     static __device__ __forceinline__ void multiply(float (&sum)[DOWN][ACROSS], const float *a,
                                                     const float *b)
