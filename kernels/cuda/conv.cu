@@ -368,48 +368,48 @@ static sw_status product(const conv_job &j, const sw_cuda_conv &c, bool backward
 }
 
 /* Room for a library, where one makes it. */
-static size_t scratch(const sw_cuda_conv &c, bool bias, bool backward, uint32_t add,
-                      const sw_cuda_queue *queue)
+static size_t scratch(const sw_kernel_info *info, bool back, const sw_cuda_queue *queue)
 {
-    if (sw_cuda_depthwise_is(c) || !is_product(c, bias, queue))
+    const sw_type *x = back ? info->out : info->in, *y = back ? info->in + 1 : info->out;
+    const sw_cuda_conv c =
+        sw_cuda_conv_flat(sw_cuda_conv_of(x, info->in + !back, y, info->attrs));
+    if (sw_cuda_depthwise_is(c) || !is_product(c, !back && info->n_in > 2, queue))
         return 0;
-    sw_cuda_product g = product_of(c, backward);
-    g.p.accumulate = add != 0;
+    sw_cuda_product g = product_of(c, back);
+    g.p.accumulate = (info->accumulate & 1u) != 0;
     return sw_cuda_product_bytes(&g, queue);
 }
 SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_y_scratch)
 {
-    const sw_type *x = &info->in[0], *w = &info->in[1], *y = &info->out[0];
-    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), info->n_in > 2,
-                   false, info->accumulate & 1u, queue);
+    return scratch(info, false, queue);
 }
 SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dx_scratch)
 {
-    const sw_type *x = &info->out[0], *w = &info->in[0], *y = &info->in[1];
-    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), false, true,
-                   info->accumulate & 1u, queue);
+    return scratch(info, true, queue);
 }
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-/* in: x, w, [bias] */
-SW_CUDA_ENTRY(conv2d, forward, sw_cuda_conv2d_y_scratch, 0)
+/* The result; or, `back`, the gradient of x. */
+static sw_status convolve(const sw_launch *l, bool back, const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
-    const sw_type *x = &l->in[0].type, *w = &l->in[1].type, *y = &l->out[0].type;
-    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, l->attrs));
+    const sw_buffer *x = back ? l->out : l->in, *y = back ? l->in + 1 : l->out;
+    const sw_cuda_conv c =
+        sw_cuda_conv_flat(sw_cuda_conv_of(&x->type, &l->in[!back].type, &y->type, l->attrs));
     const int taps = c.kernel_h * c.kernel_w;
     SW_TRY(sw_cuda_conv_reach(c));
     conv_job j = {};
     j.y = sw_cuda_out(l, 0);
-    j.x = sw_cuda_in(l, 0);
-    j.w = sw_cuda_in(l, 1);
-    j.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    j.x = sw_cuda_in(l, back);
+    j.w = sw_cuda_in(l, !back);
+    j.bias = !back && l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
     j.add = sw_cuda_adds(l, 0);
     if (sw_cuda_depthwise_is(c))
-        return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, j.add, queue);
+        return back ? sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue)
+                    : sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, j.add, queue);
     if (is_product(c, j.bias != nullptr, queue))
-        return product(j, c, false, l, queue);
+        return product(j, c, back, l, queue);
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -417,73 +417,61 @@ SW_CUDA_ENTRY(conv2d, forward, sw_cuda_conv2d_y_scratch, 0)
     j.w_group = (int64_t)c.out_c * c.in_c * taps;
     j.w_out = c.in_c * taps, j.w_in = taps, j.w_row = c.kernel_w, j.w_tap = 1;
     j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
+    if (back) {
+        j.w += taps - 1;
+        j.in_c = c.out_c, j.out_c = c.in_c;
+        j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;
+        j.stride = 1, j.up = c.stride;
+        j.pad_y = (c.kernel_h - 1) * c.dilation - c.pad;
+        j.pad_x = (c.kernel_w - 1) * c.dilation - c.pad;
+        j.w_out = taps, j.w_in = c.in_c * taps, j.w_row = -c.kernel_w, j.w_tap = -1;
+        j.x_image = sw_cuda_conv_out(c), j.y_image = sw_cuda_conv_in(c);
+    }
     return run(&j, queue);
 }
 
-/* in: w, dy; out: dx */
-SW_CUDA_ENTRY(conv2d, grad0, sw_cuda_conv2d_dx_scratch, 0)
-{
-    SW_TRY(sw_cuda_images("conv2d", l));
-    const sw_type *x = &l->out[0].type, *w = &l->in[0].type, *y = &l->in[1].type;
-    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, l->attrs));
-    const int taps = c.kernel_h * c.kernel_w;
-    SW_TRY(sw_cuda_conv_reach(c));
-    conv_job j = {};
-    j.y = sw_cuda_out(l, 0);
-    j.x = sw_cuda_in(l, 1);
-    j.w = sw_cuda_in(l, 0);
-    j.add = sw_cuda_adds(l, 0);
-    if (sw_cuda_depthwise_is(c))
-        return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
-    if (is_product(c, false, queue))
-        return product(j, c, true, l, queue);
-    j.w += taps - 1;
-    j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
-    j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;
-    j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
-    j.stride = 1, j.dilation = c.dilation, j.up = c.stride;
-    j.pad_y = (c.kernel_h - 1) * c.dilation - c.pad;
-    j.pad_x = (c.kernel_w - 1) * c.dilation - c.pad;
-    j.w_group = (int64_t)c.out_c * c.in_c * taps;
-    j.w_out = taps, j.w_in = c.in_c * taps, j.w_row = -c.kernel_w, j.w_tap = -1;
-    j.x_image = sw_cuda_conv_out(c), j.y_image = sw_cuda_conv_in(c);
-    return run(&j, queue);
-}
+/* in: x, w, [bias]; or w, dy */
+SW_CUDA_ENTRY_OF(conv2d, forward, sw_cuda_conv2d_y_scratch, 0, convolve(l, false, queue))
+SW_CUDA_ENTRY_OF(conv2d, grad0, sw_cuda_conv2d_dx_scratch, 0, convolve(l, true, queue))
 
 /* ---- gradients of weights and bias ------------------------------------------------------- */
 
 /* The gradients of a convolution's weights and bias. dw is a product whose rows are channels of
  * dy, whose columns are (channel of x, tap), and whose sum goes over all positions (image, row,
  * column) of dy. Few results with long sums: the positions are cut into parts, whose number
- * follows from the sizes; they lie in scratch and are added in order. */
+ * follows from the sizes; they lie in scratch and are added in order. The blocks of the first
+ * columns add up the rows too, from the slices that they have in shared memory: that is db,
+ * which comes after the weights of its part. */
 
 #define MOST_PARTS 256
 
 struct dw_job {
     sw_cuda_conv c;
-    float *to; /* dw, or parts of all weights */
+    float *to; /* dw, or parts of all weights, each with db after them */
     const float *x, *dy;
-    int64_t x_image, y_image, positions, each,
-        weights; /* positions of all images, and of a part */
-    int cols, add;
-    unsigned tiles_m, tiles_n, parts;
+    int64_t x_image, y_image, positions, each; /* positions of all images, and of a part */
+    int64_t step;                              /* of the parts */
+    int cols, add, add_db;
+    unsigned tiles_m, tiles_n;
     sw_cuda_divisor plane, width, taps, tap_row;
+    float *db; /* of the first part; NULL: not here */
 };
 
 typedef sw_cuda_tile<16, 64, 16, 4, 4, 10> dw_16;
 typedef sw_cuda_tile<64, 64, 16, 4, 8, 4> dw_64;
 typedef sw_cuda_tile<128, 128, 8, 8, 8, 2> dw_128;
 
-/* Column n: what it adds to a position of x under the first tap: elements, rows, columns. */
-static __device__ __forceinline__ int4 dw_column_of(const dw_job &j, int n)
+/* Column n: what it adds to a position of x under the first tap: elements, rows, columns; and
+ * whether the block adds up the row of that number. */
+static __device__ __forceinline__ int4 dw_column_of(const dw_job &j, int n, int adds_up)
 {
     uint32_t t = (uint32_t)n;
     if (n >= j.cols)
-        return make_int4(0, SW_CUDA_OUTSIDE, 0, 0);
+        return make_int4(0, SW_CUDA_OUTSIDE, 0, adds_up);
     const int c = (int)sw_cuda_split(j.taps, &t);
     const int ky = (int)sw_cuda_split(j.tap_row, &t), kx = (int)t;
     const int y = ky * j.c.dilation - j.c.pad, x = kx * j.c.dilation - j.c.pad;
-    return make_int4((c * j.c.in_h + y) * j.c.in_w + x, y, x, 0);
+    return make_int4((c * j.c.in_h + y) * j.c.in_w + x, y, x, adds_up);
 }
 
 /* The part that a block works on: rows and columns of the tile, positions [from, end). */
@@ -582,13 +570,19 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
 {
     SW_SHARED(float4, shared, T::ROOM / 4);
     SW_SHARED(int4, columns, T::COLS);
+    SW_SHARED(double, rows, T::ROWS); /* sums of dy */
     float *const a = reinterpret_cast<float *>(shared), *const b = a + 2 * T::A_ROOM;
     const dw_spot s = dw_spot_of<T>(j);
     const int slices = (int)((s.end - s.from + T::DEEP - 1) / T::DEEP);
+    const int line = (int)threadIdx.x;
     float sum[T::DOWN][T::ACROSS] = {};
     dw_slice<T> held;
+    static_assert(T::ROWS <= T::COLS && T::ROWS <= T::THREADS,
+                  "a thread and a column for each row");
     for (int n = (int)threadIdx.x; n < T::COLS; n += T::THREADS)
-        columns[n] = dw_column_of(j, s.col + n);
+        columns[n] = dw_column_of(j, s.col + n, j.db != nullptr && s.col == 0);
+    if (line < T::ROWS)
+        rows[line] = 0.0;
     dw_position p = position_of<T>(j, s);
     __syncthreads();
     dw_fetch<T>(held, j, s, p, columns);
@@ -603,6 +597,13 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
             dw_fetch<T>(held, j, s, p, columns);
         }
         T::multiply(sum, a + now * T::A_ROOM, b + now * T::B_ROOM);
+        if (line < T::ROWS && columns[line].w != 0) {
+            float slice = 0.0f;
+            SW_UNROLL
+            for (int k = 0; k < T::DEEP; k++)
+                slice += a[now * T::A_ROOM + k * T::A_LINE + line];
+            rows[line] += (double)slice;
+        }
         if (i + 1 < slices)
             dw_store_slice<T>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
         __syncthreads();
@@ -614,11 +615,14 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
         for (int q = 0; q < T::ACROSS; q++) {
             const int n = s.col + T::col_of(q);
             float *to =
-                j.to + s.part * j.weights + ((int64_t)s.group * j.c.out_c + m) * j.cols + n;
+                j.to + s.part * j.step + ((int64_t)s.group * j.c.out_c + m) * j.cols + n;
             if (m < j.c.out_c && n < j.cols)
                 *to = j.add ? *to + sum[r][q] : sum[r][q];
         }
     }
+    if (line < T::ROWS && columns[line].w != 0 && s.row + line < j.c.out_c)
+        sw_cuda_set(j.db, s.part * j.step + (int64_t)s.group * j.c.out_c + s.row + line,
+                    rows[line], j.add_db);
 }
 
 /* ---- parts ------------------------------------------------------------------------------- */
@@ -627,15 +631,18 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
 struct dw_plan {
     int rows, tile; /* of a tile: both */
     int64_t tiles_m, tiles_n, positions;
+    int64_t weights, step; /* numbers of a part: db is among them where they are more */
+    size_t bytes;          /* of all parts */
     unsigned parts;
     bool direct; /* depthwise, without tiles */
 };
-static dw_plan plan_of(const sw_cuda_conv &c)
+static dw_plan plan_of(const sw_cuda_conv &c, int n_out)
 {
     const int64_t cols = (int64_t)c.in_c * c.kernel_h * c.kernel_w;
     const bool large = c.out_c > 64 && cols > 64;
-    dw_plan p = {
-        c.out_c <= dw_16::ROWS ? 16 : large ? 128 : 64, large ? 128 : 64, 0, 0, 0, 1, false};
+    dw_plan p = {};
+    p.rows = c.out_c <= dw_16::ROWS ? 16 : large ? 128 : 64;
+    p.tile = large ? 128 : 64;
     p.tiles_m = (c.out_c + p.rows - 1) / p.rows;
     p.tiles_n = (cols + p.tile - 1) / p.tile;
     p.positions = (int64_t)c.batch * c.out_h * c.out_w;
@@ -647,21 +654,26 @@ static dw_plan plan_of(const sw_cuda_conv &c)
     p.direct = sw_cuda_depthwise_parts(c) > 0;
     if (p.direct)
         p.parts = sw_cuda_depthwise_parts(c);
+    p.step = p.weights = c.groups * c.out_c * cols;
+    if (n_out > 1 && !p.direct && p.weights > 0)
+        p.step += (int64_t)c.groups * c.out_c;
+    p.bytes = p.parts > 1 ? sw_cuda_round(p.parts * (size_t)p.step * sizeof(float)) : 0;
     return p;
 }
 
-/* in: x, dy; out: dw, [db] */
-static sw_cuda_conv geometry(const sw_type *x, const sw_type *dy, const sw_type *dw,
-                             const void *attrs)
-{
-    return sw_cuda_conv_flat(sw_cuda_conv_of(x, dw, dy, attrs));
-}
-
-static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
-{
-    const size_t bytes = p.parts * (size_t)sw_cuda_conv_weights(c) * sizeof(float);
-    return p.parts > 1 ? (bytes + 63) / 64 * 64 : 0;
-}
+/* dw and db from their parts. */
+struct dw_sum : sw_cuda_column_sum {
+    float *db;
+    int64_t weights;
+    int add_db;
+    __device__ void put(int64_t c, const double (&sum)[N]) const
+    {
+        if (c < weights)
+            sw_cuda_column_sum::put(c, sum);
+        else
+            sw_cuda_set(db, c - weights, sum[0], add_db);
+    }
+};
 
 /* The channels of dy. */
 static sw_cuda_plane_shape planes_of(const sw_type *dy)
@@ -670,17 +682,17 @@ static sw_cuda_plane_shape planes_of(const sw_type *dy)
     return sw_cuda_planes_of(dim[0], dim[1], dim[2] * dim[3]);
 }
 
-/* The bias comes after the weights, in the place of what is done with then. */
+/* A bias that is not among the parts comes after the weights, in the place of what is done with
+ * then. */
 SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dw_scratch)
 {
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
-    const sw_cuda_conv c = geometry(x, y, w, info->attrs);
-    const size_t db = info->n_out > 1 ? sw_cuda_planes_bytes(planes_of(y), 1) : 0;
-    const dw_plan p = plan_of(c);
+    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs));
+    const dw_plan p = plan_of(c, info->n_out);
+    const bool apart = info->n_out > 1 && p.step == p.weights;
+    const size_t db = apart ? sw_cuda_planes_bytes(planes_of(y), 1) : 0;
     const size_t dw =
-        p.parts > 1 ? parts_bytes(c, p) + sw_cuda_reduce_bytes(p.parts, sw_cuda_conv_weights(c),
-                                                               sw_cuda_column_sum::N, true)
-                    : 0;
+        p.parts > 1 ? p.bytes + sw_cuda_reduce_bytes(p.parts, p.step, dw_sum::N, true) : 0;
     return dw > db ? dw : db;
 }
 
@@ -709,86 +721,77 @@ struct db_sum {
     }
 };
 
-static sw_status bias(const sw_launch *l, int dy, int db, void *scratch,
-                      const sw_cuda_queue *queue)
+static sw_status bias(const sw_launch *l, const sw_cuda_queue *queue)
 {
+    const int dy = l->n_in - 1, db = l->n_out - 1;
     const db_sum f = {sw_cuda_out(l, db), sw_cuda_in(l, dy), sw_cuda_adds(l, db)};
     return sw_cuda_planes_reduce("conv2d", f, planes_of(&l->in[dy].type), sw_cuda_aligned(f.dy),
-                                 scratch, queue);
+                                 l->scratch, queue);
 }
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-template <class T> static sw_status dw_launch(const dw_job &j, const sw_cuda_queue *queue)
+static sw_status dw_launch(dw_job &j, const dw_plan &p, const sw_cuda_queue *queue)
 {
-    const int64_t blocks = (int64_t)j.tiles_m * j.tiles_n * j.c.groups * j.parts;
-    const auto kernel = dw_kernel<T>;
+    const int64_t blocks = p.tiles_m * p.tiles_n * j.c.groups * p.parts;
+    const unsigned threads = p.rows == 16   ? dw_16::THREADS
+                             : p.rows == 64 ? dw_64::THREADS
+                                            : dw_128::THREADS;
+    const auto kernel = p.rows == 16   ? dw_kernel<dw_16>
+                        : p.rows == 64 ? dw_kernel<dw_64>
+                                       : dw_kernel<dw_128>;
+    j.x_image = sw_cuda_conv_in(j.c), j.y_image = sw_cuda_conv_out(j.c);
+    j.positions = p.positions;
+    j.each = ((p.positions + p.parts - 1) / p.parts + 15) / 16 * 16;
+    j.step = p.step;
+    j.cols = j.c.in_c * j.c.kernel_h * j.c.kernel_w;
+    j.tiles_m = (unsigned)p.tiles_m, j.tiles_n = (unsigned)p.tiles_n;
+    j.plane = sw_cuda_divisor_of((int64_t)j.c.out_h * j.c.out_w);
+    j.width = sw_cuda_divisor_of(j.c.out_w);
+    j.taps = sw_cuda_divisor_of((int64_t)j.c.kernel_h * j.c.kernel_w);
+    j.tap_row = sw_cuda_divisor_of(j.c.kernel_w);
     SW_TRY(sw_cuda_conv_tiles(blocks));
-    SW_CUDA_LAUNCH(kernel, (unsigned)blocks, T::THREADS, 0, queue, j);
+    SW_CUDA_LAUNCH(kernel, (unsigned)blocks, threads, 0, queue, j);
     return sw_cuda_launched("conv2d");
 }
 
-/* Parts in scratch, where there are several, unless they are *summed. */
-static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_plan &plan,
-                         const sw_cuda_column_sum &sum, bool *summed,
-                         const sw_cuda_queue *queue)
-{
-    dw_job j = {};
-    j.c = c;
-    j.x = sw_cuda_in(l, 0);
-    j.dy = sw_cuda_in(l, 1);
-    j.to = plan.parts > 1 ? static_cast<float *>(l->scratch) : sw_cuda_out(l, 0);
-    j.add = plan.parts > 1 ? 0 : sw_cuda_adds(l, 0);
-    if (plan.direct)
-        return sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, plan.parts, j.add, sum, summed, queue);
-    j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
-    j.positions = plan.positions;
-    j.each = ((j.positions + plan.parts - 1) / plan.parts + 15) / 16 * 16;
-    j.weights = sw_cuda_conv_weights(c);
-    j.cols = c.in_c * c.kernel_h * c.kernel_w;
-    j.tiles_m = (unsigned)plan.tiles_m, j.tiles_n = (unsigned)plan.tiles_n;
-    j.parts = plan.parts;
-    j.plane = sw_cuda_divisor_of((int64_t)c.out_h * c.out_w);
-    j.width = sw_cuda_divisor_of(c.out_w);
-    j.taps = sw_cuda_divisor_of((int64_t)c.kernel_h * c.kernel_w);
-    j.tap_row = sw_cuda_divisor_of(c.kernel_w);
-    if (plan.rows == 16)
-        return dw_launch<dw_16>(j, queue);
-    return plan.rows == 64 ? dw_launch<dw_64>(j, queue) : dw_launch<dw_128>(j, queue);
-}
-
-static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
-                             const sw_cuda_queue *queue)
-{
-    const int64_t all = sw_cuda_conv_weights(c);
-    const dw_plan plan = plan_of(c);
-    const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
-                                  all, sw_cuda_adds(l, 0)};
-    bool summed = false;
-    if (all > 0)
-        SW_TRY(weights(l, c, plan, f, &summed, queue));
-    if (summed || plan.parts == 1)
-        return SW_OK;
-    return sw_cuda_reduce<true>("conv2d", f, plan.parts, all,
-                                static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
-                                queue);
-}
-
+/* in: x, dy; out: dw, [db]. Parts lie in scratch, where there are several, and are added after
+ * that, unless depthwise has done it. */
 SW_CUDA_ENTRY(conv2d, grad1, sw_cuda_conv2d_dw_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
     const sw_type *x = &l->in[0].type, *y = &l->in[1].type, *w = &l->out[0].type;
-    const sw_cuda_conv c = geometry(x, y, w, l->attrs);
+    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, l->attrs));
+    const dw_plan p = plan_of(c, l->n_out);
+    float *const parts = static_cast<float *>(l->scratch), *const dw = sw_cuda_out(l, 0);
+    float *const db = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
+    const dw_sum f = {
+        {dw, parts, p.step, sw_cuda_adds(l, 0)}, db, p.weights, sw_cuda_adds(l, 1)};
+    const bool many = p.parts > 1, apart = p.step == p.weights;
+    bool summed = !many;
+    dw_job j = {};
+    j.c = c;
+    j.to = many ? parts : dw;
+    j.x = sw_cuda_in(l, 0), j.dy = sw_cuda_in(l, 1);
+    j.add = many ? 0 : f.add;
+    j.db = apart ? nullptr : many ? parts + p.weights : db;
+    j.add_db = many ? 0 : f.add_db;
     SW_TRY(sw_cuda_conv_reach(c));
-    SW_TRY(all_weights(l, c, queue));
-    return l->n_out > 1 ? bias(l, 1, 1, l->scratch, queue) : SW_OK;
+    if (p.direct)
+        SW_TRY(sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, p.parts, j.add, f, &summed, queue));
+    else if (p.weights > 0)
+        SW_TRY(dw_launch(j, p, queue));
+    if (!summed)
+        SW_TRY(sw_cuda_reduce<true>("conv2d", f, p.parts, p.step,
+                                    static_cast<unsigned char *>(l->scratch) + p.bytes, queue));
+    return db != nullptr && apart ? bias(l, queue) : SW_OK;
 }
 
 /* in: dy; out: db */
 SW_CUDA_ENTRY(conv2d, grad3, sw_cuda_conv2d_db_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
-    return bias(l, 0, 0, l->scratch, queue);
+    return bias(l, queue);
 }
 
 SW_CUDA_ENTRY_BY(conv2d, 2, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)

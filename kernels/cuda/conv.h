@@ -38,10 +38,6 @@ static inline int64_t sw_cuda_conv_out(const sw_cuda_conv &c)
 {
     return (int64_t)c.groups * c.out_c * c.out_h * c.out_w;
 }
-static inline int64_t sw_cuda_conv_weights(const sw_cuda_conv &c)
-{
-    return (int64_t)c.groups * c.out_c * c.in_c * c.kernel_h * c.kernel_w;
-}
 
 /* A kernel of one position without stride and padding: planes are rows. */
 static inline sw_cuda_conv sw_cuda_conv_flat(const sw_cuda_conv &c)

@@ -326,7 +326,7 @@ sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
     d.parts = parts, d.sum = sum;
     if (parts > 1 && sw_cuda_reduce_parts(parts, true) == 1)
         d.tickets = sw_cuda_reduce_tickets((unsigned)c.groups, parts, queue);
-    *summed = d.tickets != nullptr;
+    *summed |= d.tickets != nullptr;
     d.counts = c.batch * plane;
     d.each = (d.counts + parts - 1) / parts;
     d.plane = sw_cuda_divisor_of(plane);

@@ -421,6 +421,60 @@ SW_TEST("gradients of biases read each number once, of either type, in one launc
     sw_entry_free();
 }
 
+/* Small whole numbers, whose sums are exact in any order. */
+static sw_buffer whole(const sw_type *type, sw_dice *dice)
+{
+    const sw_buffer b = sw_entry_buffer(type, 0);
+    for (int64_t i = 0; i < sw_type_elements(type); i++)
+        ((float *)b.ptr)[i] = (float)sw_dice_below(dice, 9) - 4.0f;
+    return b;
+}
+
+SW_TEST("the gradient of a convolution's bias is no launch beside that of its weights")
+{
+    static const struct {
+        int64_t image[4], result[4], weights[4];
+        int groups;
+    } cases[] = {{{3, 4, 5, 5}, {3, 6, 5, 5}, {6, 4, 1, 1}, 1},
+                 {{7, 4, 6, 6}, {7, 6, 6, 6}, {6, 4, 1, 1}, 1},
+                 {{2, 10, 7, 7}, {2, 6, 5, 5}, {6, 10, 3, 3}, 1},
+                 {{5, 4, 1, 1}, {5, 70, 1, 1}, {70, 4, 1, 1}, 1},
+                 {{3, 8, 5, 5}, {3, 40, 5, 5}, {40, 4, 1, 1}, 2},
+                 {{9, 130, 1, 1}, {9, 130, 1, 1}, {130, 130, 1, 1}, 1},
+                 {{0, 4, 5, 5}, {0, 6, 5, 5}, {6, 4, 1, 1}, 1}};
+    sw_dice dice = {7};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const swi_conv_attrs attrs = {1, 0, 1, cases[i].groups};
+        sw_type image = {SW_F32, SW_PLAIN, {4, {0}}}, result = image, weights = image;
+        memcpy(image.shape.dim, cases[i].image, sizeof cases[i].image);
+        memcpy(result.shape.dim, cases[i].result, sizeof cases[i].result);
+        memcpy(weights.shape.dim, cases[i].weights, sizeof cases[i].weights);
+        const int64_t channels = cases[i].result[1],
+                      plane = cases[i].result[2] * cases[i].result[3];
+        const sw_type bias = {SW_F32, SW_PLAIN, {1, {channels}}};
+        const sw_buffer in[] = {whole(&image, &dice), whole(&result, &dice)};
+        const sw_buffer out[] = {sw_entry_buffer(&weights, 0), sw_entry_buffer(&bias, 0)};
+        const sw_buffer alone = sw_entry_buffer(&weights, 0);
+        uint64_t launches[3];
+        sw_side_counts(&launches[0]);
+        sw_entry_launch(sw_side_entry("conv2d", 2), in, 2, &alone, 1, &attrs);
+        sw_side_counts(&launches[1]);
+        sw_entry_launch(sw_side_entry("conv2d", 1), in, 2, out, 2, &attrs);
+        sw_side_counts(&launches[2]);
+        CU_ASSERT_EQUAL(launches[2] - launches[1], launches[1] - launches[0]);
+        CU_ASSERT_EQUAL(memcmp(out[0].ptr, alone.ptr, sw_type_bytes(&weights)), 0);
+        for (int64_t c = 0; c < channels; c++) {
+            const float *db = out[1].ptr, *dy = in[1].ptr;
+            float sum = 0.0f;
+            for (int64_t k = 0; k < cases[i].result[0] * plane; k++)
+                sum += dy[(k / plane * channels + c) * plane + k % plane];
+            SW_CHECK(db[c] == sum, "case %d, channel %d: %g for %g", (int)i, (int)c,
+                     (double)db[c], (double)sum);
+        }
+        sw_entry_free();
+    }
+}
+
 SW_TEST("a module of another size is refused")
 {
     sw_cuda_host host = {SW_CUDA_ABI + 1, sizeof host, sw_error_set};
