@@ -348,19 +348,13 @@ static const char *layer_seen(const swi_witness *w, const span *seen)
     return swi_string(t, t->nodes[w->program->ops[seen->maker].node].layer);
 }
 
-/* Scratch follows from shapes alone: products by VDPBF16PS read in place what others pack. */
-static bool is_spare(const swi_witness *w, uint32_t s)
-{
-    return w->exec->target.way == SW_ORDER_PAIR_DOT && plays(w, s, SWI_ROLE_WORKSPACE);
-}
-
 static void judge_life(session *a, uint32_t region)
 {
     swi_witness *w = a->w;
     const uint32_t s = a->regions.regions[region].storage, n_ops = w->program->n_ops;
     const swi_storage *x = &w->program->trace.storages[s];
     span *seen = &a->spans[region];
-    if (seen->first == SWI_NONE && x->bytes > 0 && is_spare(w, s))
+    if (seen->first == SWI_NONE && x->bytes > 0 && swi_asks_for_more(&w->program->trace, s))
         *seen = (span){x->birth, x->death, x->birth, false};
     if (seen->first == SWI_NONE) {
         if (x->bytes > 0)

@@ -368,9 +368,7 @@ static sw_status compare_op(void *context, uint32_t op)
     return SW_OK;
 }
 
-/* Products of bf16 ask for the same scratch in both orders and for all mixtures of types, and
- * may use less of it. */
-static bool asks_for_more(const swi_trace *t, uint32_t storage)
+bool swi_asks_for_more(const swi_trace *t, uint32_t storage)
 {
     for (uint32_t i = 0; i < t->n_nodes; i++)
         for (uint32_t k = 0;
@@ -407,7 +405,7 @@ static sw_status run_patterns(extent_session *e)
                 else if (hole == r->bytes)
                     hole = j;
             if (sw_size_round(end) != r->rounded &&
-                !(scratch && asks_for_more(&e->w->program->trace, r->storage)))
+                !(scratch && swi_asks_for_more(&e->w->program->trace, r->storage)))
                 swi_witness_fault(e->w, SWI_NONE, r->storage,
                                   "%zu bytes are used; the plan counts %zu", end, r->rounded);
             else if (!scratch && hole != r->bytes)

@@ -57,6 +57,10 @@ typedef struct {
  * its own. */
 enum { SWI_REGIONS_HEAD = 0, SWI_REGIONS_TAIL = 1, SWI_REGIONS_APART = 2 };
 
+/* Is the storage scratch of an op of bf16? Products ask for the same scratch in both orders, by
+ * all instructions and for all mixtures of types, and may use less of it, or none. */
+bool swi_asks_for_more(const swi_trace *t, uint32_t storage);
+
 sw_status swi_regions_create(swi_regions *out, const swi_witness *w, int how);
 void swi_regions_free(swi_regions *regions);
 void swi_regions_fill(swi_regions *regions, unsigned char pattern); /* all bytes; then loads */
