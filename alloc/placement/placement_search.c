@@ -539,7 +539,7 @@ static bool next_choice(swi_search *s)
             return true;
         search_take_back(s, d->mark);
     }
-    d->skipped = d->skipped || d->next <= d->n;
+    d->skipped = d->skipped || s->cut || d->next <= d->n; /* its last choice may be cut short */
     if (!d->skipped) {
         s->table[d->state >> (64 - SWI_TABLE_BITS)] = d->state;
         s->failed[d->section]++;

@@ -80,6 +80,16 @@ SW_TEST("tiny problems end as all orders say")
     CU_ASSERT(above > rounds / 10);
 }
 
+/* The limit of an attempt comes in the last choice of a decision that leads to the placement.
+ */
+SW_TEST("a choice that is cut short is no proof")
+{
+    static const sw_placement_item six[] = {{4, 6, 7, 0, 0}, {1, 4, 4, 0, 6},  {4, 5, 5, 0, 3},
+                                            {4, 6, 2, 0, 4}, {2, 5, 1, 0, 12}, {0, 3, 9, 0, 5}};
+    memcpy(items, six, sizeof six);
+    search(6, 19, SW_SEARCH_FOUND);
+}
+
 SW_TEST("larger problems are placed soundly")
 {
     sw_dice dice = {18};

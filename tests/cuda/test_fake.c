@@ -100,6 +100,8 @@ SW_TEST("a card has so much memory")
     GOOD(cudaMemGetInfo(&left, &total));
     CU_ASSERT_EQUAL(left, (size_t)4 << 20);
     CU_ASSERT_EQUAL(living().device_bytes, 0);
+    unsigned char resident; /* no page after a block stays mapped */
+    CU_ASSERT_EQUAL(mincore((char *)b + ((size_t)1 << 20), 1, &resident), -1);
 }
 
 /* ---- streams ----------------------------------------------------------------------------- */

@@ -223,7 +223,7 @@ SW_TEST("a group of launches that differ is several launches")
  */
 static void check_of(int i, int64_t n)
 {
-    static const double before[] = {0.0, 7.0}, bounds[] = {1.0, 1e39, INFINITY};
+    static const double before[] = {0.0, 7.0}, bounds[] = {1.0, 1e39, (double)INFINITY};
     static const float flags[] = {0.0f, 1.0f};
     swi_finite_attrs *a = &now.finite[i];
     *a = (swi_finite_attrs){.code = i + 1.0,

@@ -122,6 +122,14 @@ static bool same_result(float want, const float *got, size_t at, bool half)
     return isnan(want) ? (bits & 0x7fff) == 0x7fc0 : bits == sw_bf16_round(want);
 }
 
+static int wrong_of(const float *want, const float *got, int64_t n, bool half)
+{
+    int wrong = 0;
+    for (int64_t i = 0; i < n; i++)
+        wrong += !same_result(want[i], got, (size_t)i, half);
+    return wrong;
+}
+
 /* c as it is before a product: `before` where that is added to, else NaN. */
 static void begin_with_sums(float *c, const float *before, size_t n, bool half, bool adds)
 {
@@ -350,7 +358,7 @@ static void a_stored(size3 z, int kind)
                         : run % 4 == 2 ? &two
                                        : NULL);
             }
-            SW_CHECK(memcmp(want, c, n * sizeof *c) == 0,
+            SW_CHECK(wrong_of(want, c, (int64_t)n, false) == 0,
                      "%ldx%ldx%ld kind %d form %d run %d: other bits", (long)z.m, (long)z.n,
                      (long)z.k, kind, form, run);
         }
@@ -558,9 +566,7 @@ static void some_products(size3 z, int64_t sums, sw_bf16_order order, bool adds)
         for (int run = 0, isa; way_of(order, run / 2, &isa, &p.order); run++) {
             begin_with_sums(c, before, n, p.c_half, adds);
             products(isa, &p, run % 2 == 0 ? &one_thread : &reversed);
-            int wrong = 0;
-            for (size_t e = 0; e < n; e++)
-                wrong += !same_result(want[e], c, e, p.c_half);
+            const int wrong = wrong_of(want, c, (int64_t)n, p.c_half);
             SW_CHECK(
                 wrong == 0, "%ldx%ldx%ld sums %ld order %d form %d adds %d run %d: %d wrong",
                 (long)z.m, (long)z.n, (long)z.k, (long)all, (int)order, form, adds, run, wrong);
@@ -637,14 +643,6 @@ static void conv_model(const conv_case *t, sw_bf16_order order, int sum)
             }
         t->want_dw[i] = adds ? plus(t->dw[i], whole) : whole;
     }
-}
-
-static int wrong_of(const float *want, const float *got, int64_t n, bool half)
-{
-    int wrong = 0;
-    for (int64_t i = 0; i < n; i++)
-        wrong += !same_result(want[i], got, (size_t)i, half);
-    return wrong;
 }
 
 static void run_conv(const conv_case *t, sw_bf16_order order, int sum, int form)

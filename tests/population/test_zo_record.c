@@ -123,7 +123,7 @@ SW_TEST("a record grows")
     for (int i = 0; i < 4; i++) {
         tiny b;
         OK(sw_zo_save(zo, path));
-        CU_ASSERT_EQUAL(sw_file_bytes(path), 264 + 4 * i);
+        CU_ASSERT_EQUAL(sw_file_bytes(path), 264 + 4 * (size_t)i);
         tiny_make(&b, exec, 1);
         OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
         CU_ASSERT(zo_same(a.model, b.model));

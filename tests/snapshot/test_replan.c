@@ -119,8 +119,7 @@ SW_TEST("streams may be merged, private pools not")
     CU_ASSERT_EQUAL(r->whole.height, 250 * MIB);
     CU_ASSERT_EQUAL(r->merged.height, 150 * MIB);
     CU_ASSERT_EQUAL(r->whole.most, 100 * MIB); /* one after the other */
-    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --replan --max-peak 100MiB", r->trace.path)),
-                    0);
+    CU_ASSERT_EQUAL(replan_command("'%s' --replan --max-peak 100MiB", r->trace.path), 0);
     CU_ASSERT_EQUAL(r->at_reserved.census.other_pools + r->at_reserved.census.other_streams,
                     200 * MIB);
 }
@@ -208,7 +207,7 @@ SW_TEST("compressed files are read as they are")
                      sw_heap_blocks() == blocks,
                  "%s: %s", d.what, sw_status_name(status));
     }
-    CU_ASSERT(replan_command(sw_textf("'%s'", packed)) == 0 && replan_said("by role"));
+    CU_ASSERT(replan_command("'%s'", packed) == 0 && replan_said("by role"));
 #else
     CU_ASSERT_EQUAL(plan_file(packed), SW_UNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "zlib is off"));
@@ -222,26 +221,25 @@ SW_TEST("the command says it")
     const char *file = small_file();
     const char *page = sw_temp_path("page.html");
     const char *plan = sw_temp_path("plan.json");
-    CU_ASSERT_EQUAL(
-        replan_command(sw_textf("'%s' --replan --html '%s' --out '%s'", file, page, plan)), 0);
+    CU_ASSERT_EQUAL(replan_command("'%s' --replan --html '%s' --out '%s'", file, page, plan),
+                    0);
     CU_ASSERT(replan_said("Out of memory") && replan_said("Reserved by PyTorch") &&
               replan_said("a steady step"));
     CU_ASSERT_EQUAL(sw_shell("test $(grep -c '<svg' '%s') = 2", page), 0);
     CU_ASSERT_EQUAL(sw_shell("grep -q step_offset '%s'", plan), 0);
-    CU_ASSERT(replan_command(sw_textf("'%s' --replan --json --device 0", file)) == 0 &&
+    CU_ASSERT(replan_command("'%s' --replan --json --device 0", file) == 0 &&
               replan_said("^{.*\"oom\":{.*}$"));
-    CU_ASSERT(replan_command(sw_textf("'%s' --replan --max-peak 1MiB", file)) == 1 &&
+    CU_ASSERT(replan_command("'%s' --replan --max-peak 1MiB", file) == 1 &&
               replan_said("is above --max-peak 1,048,576"));
     const plain_training t = {3, 4, 2, 4 * MIB, MIB, 0};
     plain_allocator *p = plain_new(7);
     plain_train(p, &t);
     const char *more = plain_write(p, "more.pickle", 0);
-    CU_ASSERT(replan_command(sw_textf("'%s' --replan --diff '%s' --fail-on-increase 5%%", more,
-                                      file)) == 1 &&
+    CU_ASSERT(replan_command("'%s' --replan --diff '%s' --fail-on-increase 5%%", more, file) ==
+                  1 &&
               replan_said("more than --fail-on-increase"));
-    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --replan --diff '%s' --fail-on-increase 0%%",
-                                            file, file)),
-                    0);
+    CU_ASSERT_EQUAL(
+        replan_command("'%s' --replan --diff '%s' --fail-on-increase 0%%", file, file), 0);
 }
 
 /* Several files are one table, the largest first; a file that is not a snapshot is named. */
@@ -254,18 +252,18 @@ SW_TEST("several files are one table")
     p = plain_new(7);
     plain_train(p, &u);
     const char *more = plain_write(p, "more.pickle", 0);
-    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --json", less, more)) == 0 &&
+    CU_ASSERT(replan_command("'%s' '%s' --json", less, more) == 0 &&
               replan_said("^{.*more.pickle.*less.pickle.*}$") &&
               replan_said("\"reserved_bytes\":[1-9]") && replan_said("\"role\":\"activation"));
-    CU_ASSERT(replan_command(sw_textf("'%s' '%s'", less, more)) == 0 &&
+    CU_ASSERT(replan_command("'%s' '%s'", less, more) == 0 &&
               replan_said("reserved .* file, device"));
     CU_ASSERT_EQUAL(sw_shell("sed -n 2p '%s' | grep -q more.pickle", sw_temp_path("said.txt")),
                     0);
-    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --by layer", less, more)) == 2 &&
+    CU_ASSERT(replan_command("'%s' '%s' --by layer", less, more) == 2 &&
               replan_said("several files are one table"));
-    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --replan", less, more)) == 2 &&
+    CU_ASSERT(replan_command("'%s' '%s' --replan", less, more) == 2 &&
               replan_said("got --replan, which takes one file"));
-    CU_ASSERT(replan_command(sw_textf("'%s' /nowhere/x.pickle", less)) != 0 &&
+    CU_ASSERT(replan_command("'%s' /nowhere/x.pickle", less) != 0 &&
               replan_said("/nowhere/x.pickle"));
     CU_ASSERT(replan_command(" ") == 2 && replan_said("_record_memory_history()") &&
               replan_said("_dump_snapshot"));

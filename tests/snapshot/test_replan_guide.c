@@ -108,10 +108,10 @@ SW_TEST("the guide has all members")
     (void)plain_malloc(p, 64, 100 * MIB, 1);
     const char *file = plain_write(p, "all.pickle", 0);
     const char *plan = sw_temp_path("all.plan");
-    CU_ASSERT_EQUAL(replan_command(sw_textf(
-                        "'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%",
-                        file, plan, file)),
-                    0);
+    CU_ASSERT_EQUAL(
+        replan_command("'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%",
+                       file, plan, file),
+        0);
     CU_ASSERT(replan_said("\"oom\":{") && replan_said("\"step\":{") &&
               replan_said("\"gate\":{"));
     CU_ASSERT_EQUAL(sw_shell("missing=0; for key in $(cat '%s' '%s' | grep -o '\"[a-z_]*\":' | "

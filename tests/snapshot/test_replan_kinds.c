@@ -26,7 +26,7 @@ SW_TESTS("replan kinds")
 /* Runs it on that file, with these words. */
 static int ask(const char *path, const char *words)
 {
-    return replan_command(sw_textf("'%s' %s", path, words));
+    return replan_command("'%s' %s", path, words);
 }
 
 /* ---- devices ----------------------------------------------------------------------------- */

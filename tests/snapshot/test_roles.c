@@ -146,9 +146,9 @@ SW_TEST("the timeline has the roles")
     CU_ASSERT(t->n_steps == 2 && !t->passes && t->steps[0].peak[4] > 0 &&
               t->steps[1].first == t->steps[0].last + 1);
     sw_timeline_free(t);
-    CU_ASSERT(replan_command(sw_textf("'%s'", sw_temp_path("line.pickle"))) == 0 &&
+    CU_ASSERT(replan_command("'%s'", sw_temp_path("line.pickle")) == 0 &&
               replan_said("Phases of each step") && replan_said("6 x\\|7 x\\|2 x"));
-    CU_ASSERT(replan_command(sw_textf("'%s' --json", sw_temp_path("line.pickle"))) == 0 &&
+    CU_ASSERT(replan_command("'%s' --json", sw_temp_path("line.pickle")) == 0 &&
               replan_said("\"step_phases\":.{\"from\":0,") && replan_said("\"count\":"));
 }
 
@@ -218,7 +218,7 @@ SW_TEST("a difference is by role and function")
         snprintf(moved ? after : before, 1000, "%s",
                  plain_write(m.p, moved ? "after.pickle" : "before.pickle", 0));
     }
-    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --diff '%s' --json", after, before)), 0);
+    CU_ASSERT_EQUAL(replan_command("'%s' --diff '%s' --json", after, before), 0);
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         SW_CHECK(replan_said(says[i]), "not said: %s", says[i]);
 }

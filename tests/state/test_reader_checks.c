@@ -78,7 +78,7 @@ SW_TEST("the header's digits are plain")
     static const char *const values[] = {
         D15,                      /* too few */
         D16 "0",                  /* too many */
-        D16 "\\\"" D16,           /* begins and ends as it must */
+        (D16 "\\\"" D16),         /* begins and ends as it must */
         "\\u0030" D15,            /* escaped; ends as it must */
         "\\\"3456789abcdef0\\/"}; /* 16 characters after a quote; none of them ends it */
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {

@@ -137,7 +137,7 @@ SW_TEST("published files are read")
 
     c = parsed(mistral);
     CU_ASSERT(c.family == HF_MISTRAL && c.window == 4096 && c.heads_kv == 8 && !c.tied);
-    for (int f = 0; f < HF_FAMILIES; f++)
+    for (hf_family f = 0; f < HF_FAMILIES; f++)
         CU_ASSERT_EQUAL(parsed((const char *[]){gpt2, llama3, qwen2, qwen3, mistral}[f]).family,
                         f);
 }

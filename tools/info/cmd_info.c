@@ -434,7 +434,7 @@ static void take_pieces(tensor_diff *d, const char *dtype, uint64_t index,
             }
         }
         if (isnan(x) || isnan(y))
-            d->largest = NAN;
+            d->largest = (double)NAN;
         else if (fabs(x - y) > d->largest)
             d->largest = fabs(x - y);
     }

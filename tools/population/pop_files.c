@@ -539,7 +539,7 @@ sw_status pop_save_due(pop *p)
 {
     if (p->ranks == NULL)
         p->save_now =
-            p->checkpoint != NULL && (job_is_due(&p->due, p->turn) | cli_save_asked());
+            p->checkpoint != NULL && (cli_save_asked() || job_is_due(&p->due, p->turn));
     return p->save_now ? pop_save_now(p) : SW_OK;
 }
 

@@ -61,7 +61,7 @@ static int nans(void)
     return file;
 }
 
-/* Addresses without memory: a multiple of GRANULE, with a hole after. */
+/* Addresses without memory, for whole pages, at a multiple of GRANULE; a hole comes after. */
 static unsigned char *address_space(size_t bytes)
 {
     const size_t room = round_up(bytes, GRANULE) + GRANULE;
@@ -72,13 +72,13 @@ static unsigned char *address_space(size_t bytes)
             next_address = WINDOW;
         void *want = (void *)next_address;
         void *at =
-            mmap(want, room - GRANULE, PROT_NONE,
+            mmap(want, bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         next_address += room;
         if (at == want)
             return at;
         if (at != MAP_FAILED)
-            munmap(at, room - GRANULE);
+            munmap(at, bytes);
     }
     return NULL;
 }
