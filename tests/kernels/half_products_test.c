@@ -292,14 +292,17 @@ SW_TEST("blocks of waiting sums have the bits of the model")
                   BIAS | ADDING, C_HALF | (i == 0 ? A_TURNED : 0), FORMS);
 }
 
-/* Pieces of 1,024 numbers of k, whose sums wait on the stack and in scratch. */
-SW_TEST("rows of pairs that are read in place have the bits of the model")
+/* Pieces of 1,024 numbers of k: rows of A in place, whose sums wait on the stack and in
+ * scratch. */
+SW_TEST("pieces of many k have the bits of the model")
 {
     static const size3 deep[] = {{67, 70, 1024}, {200, 65, 2050}, {530, 514, 1026}};
     for (int i = 0; i < 6; i++)
         a_product(deep[i / 2], i < 4 ? SPECIAL : EVEN, SW_ORDER_PAIR,
                   i % 2 == 0 ? BIAS : ADDING,
                   A_HALF | C_HALF * (i % 2 == 0 || i > 3) | B_HALF * (i > 1), FORMS);
+    for (int i = 0; i < 3; i++) /* and in strips as deep */
+        a_product(deep[i], EVEN, SW_ORDER_PAIR, ADDING, A_TURNED | A_HALF * (i != 1), FORMS);
 }
 
 /* One element: pairs and tiles of 64 numbers of k are other sums. */

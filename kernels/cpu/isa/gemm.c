@@ -14,10 +14,10 @@
  * rows of a sum may be cut anywhere.
  *
  * In an order of bf16, A is packed too: a group of rows for itself on the task's stack, or
- * blocks as above. Rows of pairs for VDPBF16PS alone are read in place, and a piece of B then
- * has DEEP rows. By FMA, pair is the same chain over swapped k, and tile is made of
- * two chains for each 32 k: the order is in the places of the packed numbers. Where C is of
- * bf16 its sums wait on the task's stack, or in scratch where blocks of A are; then a block of
+ * blocks as above. For VDPBF16PS a piece of B has DEEP rows: blocks of A are as deep, one after
+ * the other, and rows of pairs are read in place. By FMA, pair is the same chain over swapped
+ * k, and tile is made of two chains for each 32 k: the order is in the places of the packed
+ * numbers. Where C is of bf16 its sums wait on the task's stack, or in scratch; then a block of
  * rows goes along some columns only. */
 #include "kernels/cpu/isa/gemm_pack.h"
 
@@ -35,7 +35,7 @@ enum {
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
     TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
-    DEEP = 1024,           /* rows of B of a task at a time, where A is read in place in bf16 */
+    DEEP = 1024,           /* rows of B of a task at a time, for VDPBF16PS */
     FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
@@ -54,7 +54,7 @@ typedef struct {
         *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
     float *to;   /* strips of `pack` */
     region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
-    bool pairs;  /* of bf16, read in place */
+    bool pairs;  /* pieces of B have DEEP rows; A is in place or in strips as deep */
     int row_parts, col_parts, pack_parts, threads;
 } gemm_job;
 
@@ -566,9 +566,9 @@ static int64_t depth_of(const gemm_job *job, const range *w)
     const int64_t k = w->k_end - w->k, most = job->pairs ? DEEP : KC;
     const int64_t pieces = k > most ? (k + most - 1) / most : 1;
     const int64_t depth = (k + pieces - 1) / pieces;
-    return job->g->order == SW_ORDER_NONE ? depth
-           : job->strips != NULL          ? KC
-                                          : swi_deep(SW_ORDER_TILE, depth);
+    return job->g->order == SW_ORDER_NONE       ? depth
+           : job->strips != NULL && !job->pairs ? KC
+                                                : swi_deep(SW_ORDER_TILE, depth);
 }
 
 /* The columns of a part, and its first piece. */
@@ -758,6 +758,20 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         for (int64_t j = 0; j < g->n; j += cols) {
             job.work = (range){i, least(i + rows, g->m), 0, g->k, j, least(j + cols, g->n)};
             job.sums = (region){scratch, least(g->n, cols), i, j};
+            run_region(&job, threads, par);
+        }
+    if (job.pairs)
+        return;
+    job.pairs = g->order == SW_ORDER_PAIR_DOT && g->stored == NULL && !(waits && g->k > DEEP);
+    for (int64_t i = 0; job.pairs && i < g->m; i += rows)
+        for (int64_t k = 0; k < g->k; k += DEEP) {
+            job.pack = (range){i, least(i + rows, g->m), k, least(k + DEEP, g->k), 0, g->n};
+            job.to = scratch;
+            job.work = (range){0};
+            run_region(&job, threads, par);
+            job.work = job.pack;
+            job.strips = scratch;
+            job.pack = (range){0};
             run_region(&job, threads, par);
         }
     if (job.pairs)
