@@ -746,14 +746,14 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         return;
     }
     const bool waits = g->c_half && g->k > KC;
-    const int64_t rows = half ? HALF_BLOCK : BLOCK;
-    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
     job.pairs = has_pairs(g);
     if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half) ||
         (job.pairs && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
         run_region(&job, threads, par);
         return;
     }
+    const int64_t rows = half ? HALF_BLOCK : BLOCK;
+    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
     for (int64_t i = 0; job.pairs && i < g->m; i += rows)
         for (int64_t j = 0; j < g->n; j += cols) {
             job.work = (range){i, least(i + rows, g->m), 0, g->k, j, least(j + cols, g->n)};
