@@ -15,10 +15,10 @@
  *
  * In an order of bf16, A is packed too: a group of rows for itself on the task's stack, or
  * blocks as above. Rows of pairs for VDPBF16PS alone are read in place, and a piece of B then
- * has DEEP rows. By FMA, pair is the same chain over swapped k, and tile is made of
- * two chains for each 32 k: the order is in the places of the packed numbers. Where C is of
- * bf16 its sums wait on the task's stack, or in scratch where blocks of A are; then a block of
- * rows goes along some columns only. */
+ * has DEEP rows. By FMA, pair is the same chain over swapped k, and tile is made of two chains
+ * for each 32 k: the order is in the places of the packed numbers. Where C is of bf16 its sums
+ * wait on the task's stack, or in scratch where A is large; then a block of rows goes along
+ * some columns only. */
 #include "kernels/cpu/isa/gemm_pack.h"
 
 enum {
@@ -35,7 +35,7 @@ enum {
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
     TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
-    DEEP = 1024,           /* rows of B of a task at a time, where A is read in place in bf16 */
+    DEEP = 1024,           /* rows of B at a time where pairs are read in place: 128 KiB */
     FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
