@@ -63,12 +63,11 @@ typedef struct {
     bool x_half, y_half, w_half; /* of dx as of x, of dy as of y; dw, db and bias are float32 */
 } sw_conv;
 
-/* A depthwise convolution of blocks whose result, and gradient of x, are made of bf16 too (and
- * w of float32): images are as wide as in nets, and half a kernel is the padding. */
+/* May x and y, or dx and dy, of a depthwise convolution be bf16? In blocks, where images are as
+ * wide as in nets and half a kernel is the padding; w, bias and conv_dw are of float32. */
 static inline bool sw_conv_takes_halves(const sw_conv *s)
 {
-    const int64_t narrow = s->in_w < s->out_w ? s->in_w : s->out_w;
-    const bool whole = narrow == 2 || narrow == 4 || (narrow > 0 && narrow % 8 == 0);
+    const bool whole = s->out_w == 2 || s->out_w == 4 || (s->out_w > 0 && s->out_w % 8 == 0);
     return whole && !s->plain && s->groups == s->in_c && s->groups == s->out_c &&
            (s->kernel_w == 3 || s->kernel_w == 5) && s->kernel_h == s->kernel_w &&
            s->pad == s->kernel_w / 2 && s->dilation <= 1 && s->stride <= 2 &&

@@ -497,11 +497,8 @@ static void put_lanes(float *y, vf x, int64_t n, bool add)
 
 static void add_to(float *y, const float *x, int64_t n)
 {
-    int64_t i = 0;
-    for (; i + VW <= n; i += VW)
-        vstore(y + i, vadd(vload(y + i), vload(x + i)));
-    for (; i < n; i++)
-        y[i] += x[i];
+    for (int64_t i = 0; i < n; i += VW)
+        put_lanes(y + i, vload_upto(x + i, n - i), n - i, true);
 }
 
 /* A tile in rows to its place in dw. */

@@ -94,8 +94,8 @@ void swi_gemm_few(const sw_gemm *g, int threads, const sw_par *par);
  * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at.
  *
  * In an order of bf16 k may be larger; its last piece of SW_GEMM_BLOCK has room up to a
- * multiple of
- * 32. Rows [first, end) are packed; `first` is a multiple of 6, and `end` if it is not m. */
+ * multiple of 32. Rows [first, end) are packed; `first` is a multiple of 6, and `end` if it is
+ * not m. */
 void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end);
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
 /* A product of at most SWI_GEMM_COLS columns and a depth of SW_GEMM_BLOCK in two steps: B is

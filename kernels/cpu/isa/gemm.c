@@ -35,7 +35,7 @@ enum {
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
     TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
-    DEEP = 1024,           /* rows of B of a task at a time, for VDPBF16PS */
+    DEEP = 1024,           /* rows of B of a task at a time for VDPBF16PS: 128 KiB */
     FAR_BYTES = 1 << 23    /* of B that no near cache holds */
 };
 
@@ -731,6 +731,48 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
            threads > 1);
 }
 
+/* C by blocks of A, of which the next is packed while one is multiplied by. */
+static void by_blocks(gemm_job *job, float *scratch, int64_t rows, int64_t cols, bool waits,
+                      int threads, const sw_par *par)
+{
+    const sw_gemm *g = job->g;
+    const bool half = g->order != SW_ORDER_NONE;
+    const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
+    const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
+    float *buffer[2] = {scratch, scratch + block_floats(&first, half)};
+    job->work = (range){0};
+    for (int64_t b = 0; b == 0 || job->work.i < job->work.end || b == 1; b++) {
+        job->pack = block_of(g->m, g->n, g->k, rows, cols, b);
+        if (job->pack.i >= g->m)
+            job->pack = (range){0};
+        job->to = buffer[b % 2];
+        if (waits)
+            job->sums = (region){buffer[1] + block_floats(&second, half), least(g->n, cols),
+                                 job->work.i, job->work.j};
+        run_region(job, threads, par); /* by block b - 1, packing block b */
+        job->work = job->pack;
+        job->strips = job->to;
+    }
+}
+
+/* The same by strips for VDPBF16PS, one deep block after the other. */
+static void by_deep_blocks(gemm_job *job, float *scratch, int threads, const sw_par *par)
+{
+    const sw_gemm *g = job->g;
+    for (int64_t i = 0; i < g->m; i += HALF_BLOCK)
+        for (int64_t k = 0; k < g->k; k += DEEP) {
+            job->pack =
+                (range){i, least(i + HALF_BLOCK, g->m), k, least(k + DEEP, g->k), 0, g->n};
+            job->to = scratch;
+            job->work = (range){0};
+            run_region(job, threads, par);
+            job->work = job->pack;
+            job->strips = scratch;
+            job->pack = (range){0};
+            run_region(job, threads, par);
+        }
+}
+
 void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
 {
     gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}};
@@ -745,53 +787,26 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         swi_gemm_few(g, threads, par);
         return;
     }
-    const bool waits = g->c_half && g->k > KC;
-    const int64_t rows = half ? HALF_BLOCK : BLOCK;
-    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
-    job.pairs = has_pairs(g);
+    const bool in_place = has_pairs(g), waits = g->c_half && g->k > KC;
+    job.pairs = in_place;
     if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half) ||
-        (job.pairs && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
+        (in_place && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
         run_region(&job, threads, par);
         return;
     }
-    for (int64_t i = 0; job.pairs && i < g->m; i += rows)
+    const int64_t rows = half ? HALF_BLOCK : BLOCK;
+    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
+    for (int64_t i = 0; in_place && i < g->m; i += rows)
         for (int64_t j = 0; j < g->n; j += cols) {
             job.work = (range){i, least(i + rows, g->m), 0, g->k, j, least(j + cols, g->n)};
             job.sums = (region){scratch, least(g->n, cols), i, j};
             run_region(&job, threads, par);
         }
-    if (job.pairs)
-        return;
     job.pairs = g->order == SW_ORDER_PAIR_DOT && g->stored == NULL && !(waits && g->k > DEEP);
-    for (int64_t i = 0; job.pairs && i < g->m; i += rows)
-        for (int64_t k = 0; k < g->k; k += DEEP) {
-            job.pack = (range){i, least(i + rows, g->m), k, least(k + DEEP, g->k), 0, g->n};
-            job.to = scratch;
-            job.work = (range){0};
-            run_region(&job, threads, par);
-            job.work = job.pack;
-            job.strips = scratch;
-            job.pack = (range){0};
-            run_region(&job, threads, par);
-        }
-    if (job.pairs)
-        return;
-    const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
-    const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
-    float *buffer[2] = {scratch, (float *)scratch + block_floats(&first, half)};
-    job.work = (range){0};
-    for (int64_t b = 0; b == 0 || job.work.i < job.work.end || b == 1; b++) {
-        job.pack = block_of(g->m, g->n, g->k, rows, cols, b);
-        if (job.pack.i >= g->m)
-            job.pack = (range){0};
-        job.to = buffer[b % 2];
-        if (waits)
-            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, cols),
-                                job.work.i, job.work.j};
-        run_region(&job, threads, par); /* by block b - 1, packing block b */
-        job.work = job.pack;
-        job.strips = job.to;
-    }
+    if (!in_place && job.pairs)
+        by_deep_blocks(&job, scratch, threads, par);
+    else if (!in_place)
+        by_blocks(&job, scratch, rows, cols, waits, threads, par);
 }
 
 void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end)

@@ -130,19 +130,9 @@ typedef struct {
 } scale_job;
 
 /* Lanes from number i on, of which n exist, of float32 or bf16: a constant of each loop. */
-SW_VEC_FN vf taken(const void *from, int64_t i, int64_t n, bool half)
-{
-    return half ? vload_half_upto((const uint16_t *)from + i, n)
-                : vload_upto((const float *)from + i, n);
-}
 SW_VEC_FN void put(void *to, int64_t i, int64_t n, vf v, bool add, bool half)
 {
-    if (add)
-        v = vadd(taken(to, i, n, half), v);
-    if (half)
-        vstore_half_upto((uint16_t *)to + i, v, n);
-    else
-        vstore_upto((float *)to + i, v, n);
+    vput(to, i, n, add ? vadd(vtake(to, i, n, half), v) : v, half);
 }
 
 /* The factors of a plane's lanes from `lane` on; of a plain plane the one it has. */
@@ -151,7 +141,7 @@ SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane, bool half)
     if (a->plain)
         return vset1(half ? sw_bf16_widen(((const uint16_t *)a->s)[part])
                           : ((const float *)a->s)[part]);
-    return taken(a->s, (int64_t)part * SWI_LANES + lane, VW, half);
+    return vtake(a->s, (int64_t)part * SWI_LANES + lane, VW, half);
 }
 
 /* out = in * s of plane `part`, a group of lanes after the other. */
@@ -163,7 +153,7 @@ SW_VEC_FN void scale(void *out, const void *in, const scale_job *j, int part, bo
     for (int lane = 0; lane < (plain ? 1 : SWI_LANES); lane += VW) {
         const vf s = factors(j->a, part, lane, half);
         for (int64_t i = lane; i < j->size; i += step)
-            put(out, at + i, j->size - i, vmul(taken(in, at + i, j->size - i, half), s), add,
+            put(out, at + i, j->size - i, vmul(vtake(in, at + i, j->size - i, half), s), add,
                 half);
     }
 }
@@ -186,11 +176,11 @@ SW_VEC_FN vf sum_products(const void *x, const void *dy, int64_t at, int64_t lan
     for (; i + 4 * SWI_LANES - lane <= n; i += 4 * SWI_LANES) {
         SW_UNROLL
         for (int k = 0; k < 4; k++)
-            acc[k] = vfma(taken(x, at + i + k * SWI_LANES, VW, half),
-                          taken(dy, at + i + k * SWI_LANES, VW, half), acc[k]);
+            acc[k] = vfma(vtake(x, at + i + k * SWI_LANES, VW, half),
+                          vtake(dy, at + i + k * SWI_LANES, VW, half), acc[k]);
     }
     for (; i < n; i += SWI_LANES)
-        acc[0] = vfma(taken(x, at + i, n - i, half), taken(dy, at + i, n - i, half), acc[0]);
+        acc[0] = vfma(vtake(x, at + i, n - i, half), vtake(dy, at + i, n - i, half), acc[0]);
     return vadd(vadd(acc[0], acc[2]), vadd(acc[1], acc[3]));
 }
 
