@@ -334,8 +334,8 @@ static sw_status arrange_in_groups(swi_program *p, const sw_exec *exec, swi_orde
     return arrange(p, 1, exec, order);
 }
 
-/* Strips where model and arena take a twentieth less or more, or where the arena gets low
- * enough for the limit: what is packed again for each strip costs 3 to 9 % of a step. In bf16
+/* Strips where model and arena take a twentieth less or more, or where the arena is over the
+ * limit and gets lower: what is packed again for each strip costs 3 to 9 % of a step. In bf16
  * as many numbers are half of the bytes. */
 static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec *exec,
                                    swi_order *order)
@@ -345,9 +345,8 @@ static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec 
         return SW_OK;
     SW_TRY(arrange_as(p, (arrangement){.parts = parts, .strips = true}, exec, order));
     const size_t share = swi_target_of(exec)->opts.compute == SW_BF16 ? 40 : 20;
-    const bool lower =
-        p->height < whole && whole - p->height >= (p->model_bytes + whole) / share;
-    return lower || (whole > p->limit && p->height <= p->limit)
+    const size_t saved = p->height < whole ? whole - p->height : 0;
+    return saved > 0 && (whole > p->limit || saved >= (p->model_bytes + whole) / share)
                ? SW_OK
                : arrange(p, parts, exec, order);
 }

@@ -213,6 +213,44 @@ SW_TEST("what a refusal names is enough, and one byte less is not")
     sw_note("%d refusals, %d of them with repeats", n_named, n_shrunk);
 }
 
+static void wide(sw_ctx *ctx, void *user)
+{
+    const sw_linear *layers = user;
+    const sw_value z = sw_apply_linear(ctx, layers[0], sw_input(ctx, 0));
+    sw_output(ctx, "z", z);
+    sw_output(ctx, "y", sw_apply_linear(ctx, layers[1], sw_swish(ctx, z)));
+}
+
+/* The number that such a budget is refused with; 0: it is not. */
+static size_t wide_in(size_t limit, sw_plan_info *plan)
+{
+    static float xs[1030 * 8];
+    sw_model *model = made_model("net");
+    sw_linear layers[] = {sw_linear_new(model, "first", 8, 1283),
+                          sw_linear_new(model, "second", 1283, 6000)};
+    const sw_array x = {SW_F32, SW_SHAPE(1030, 8), xs};
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .budget = made_budget(limit)));
+    *plan = SW_OPTS(sw_plan_info);
+    return sw_plan(exec,
+                   &SW_OPTS(sw_run_args, .fn = wide, .user = layers, .models = &model,
+                            .n_models = 1, .inputs = &x, .n_inputs = 1, .mode = SW_EVAL),
+                   plan) == SW_OK
+               ? 0
+               : named();
+}
+
+/* Strips save less than a twentieth of it, so only a budget asks for them. */
+SW_TEST("a refusal counts on strips that save little")
+{
+    sw_plan_info whole, plan;
+    CU_ASSERT_EQUAL(wide_in(SIZE_MAX / 2, &whole), 0);
+    const size_t bytes = wide_in(1, &plan);
+    SW_CHECK(bytes < whole.model_bytes + whole.arena_bytes, "%zu bytes", bytes);
+    CU_ASSERT_EQUAL(wide_in(bytes - 1, &plan), bytes);
+    CU_ASSERT_EQUAL(wide_in(bytes, &plan), 0);
+    CU_ASSERT(plan.n_repeats == 0 && plan.arena_bytes < whole.arena_bytes);
+}
+
 /* ---- loaders ----------------------------------------------------------------------------- */
 
 /* One loader that two execs read, and one that goes: no one says data_bytes. */
