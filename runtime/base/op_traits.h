@@ -119,7 +119,7 @@ typedef enum {
     SWI_HALVES_PLANES,   /* the same; kernels read and write both types */
     SWI_HALVES_GROUPS,   /* as IMAGES; inputs after the first are weights */
     SWI_HALVES_CONV, /* swi_conv_attrs. One position without stride: kernels of both types; a
-                       group for each channel: along axis 1; else as GROUPS */
+                       group for each channel: the same, or along axis 1; else as GROUPS */
     SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors; kernels read and write
                              both types of images */
     SWI_HALVES_BROADCAST, /* along the first axis of the result that is longer than 1 */
