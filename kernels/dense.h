@@ -60,7 +60,9 @@ typedef struct {
      * one image or block, or of images where each has one position, and is padded for itself.
      */
     sw_bf16_order order;
-    bool x_half, y_half, w_half; /* of dx as of x, of dy as of y; dw, db and bias are float32 */
+    /* There, and where sw_conv_takes_halves(): of dx as of x, of dy as of y. dw, db and bias
+     * are float32. */
+    bool x_half, y_half, w_half;
 } sw_conv;
 
 /* May x and y, or dx and dy, of a depthwise convolution be bf16? In blocks, where images are as

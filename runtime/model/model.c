@@ -450,10 +450,12 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         return 0;
     if (model->n_entries == model->cap_entries) {
         const size_t old = model->cap_entries * sizeof(swi_entry);
-        const bool grows =
-            sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) == SW_OK;
-        model->cap_entries *= grows ? 2 : 1;
-        if (!grows || (model->cap_entries >= MANY && index_names(model) != SW_OK)) {
+        bool grown = sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) == SW_OK;
+        if (grown) {
+            model->cap_entries *= 2;
+            grown = model->cap_entries < MANY || index_names(model) == SW_OK;
+        }
+        if (!grown) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
                                    name);
             return 0;

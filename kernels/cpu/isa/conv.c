@@ -104,7 +104,7 @@ SW_VEC_FN void store_lanes(float *y, vf sum, int n, int64_t up, bool accumulate)
         for (int i = 0; i < n; i++)
             y[i * up] = accumulate ? y[i * up] + lane[i] : lane[i];
     } else {
-        vstore_upto(y, accumulate ? vadd(vload_upto(y, n), sum) : sum, n);
+        vput(y, 0, n, sum, accumulate, false);
     }
 }
 
@@ -331,11 +331,8 @@ SW_VEC_FN void depth_tile(const tile_args *a, int64_t ox, int64_t ix, int kw, in
         x = swi_element(x, row, half);
     }
     SW_UNROLL
-    for (int p = 0; p < pb; p++) {
-        if (a->j->accumulate)
-            acc[p] = vadd(vtake(y, p * SWI_LANES, VW, half), acc[p]);
-        vput(y, p * SWI_LANES, VW, acc[p], half);
-    }
+    for (int p = 0; p < pb; p++)
+        vput(y, p * SWI_LANES, VW, acc[p], a->j->accumulate, half);
 }
 
 SW_VEC_FN void depth_row(const tile_args *a, int kw, int stride)
@@ -412,6 +409,7 @@ static row_fn *const depth_blocks_of[2][2][3] = {
      {depth_halves_5_1_1, depth_halves_5_2_1, depth_halves_5_1_2}},
 };
 
+/* Also all that sw_conv_takes_halves() names, and its gradients of x. */
 static bool fits_blocks(const conv_job *j)
 {
     const sw_conv *s = &j->s;

@@ -490,15 +490,10 @@ static bool next_piece(const product_job *j, piece *p)
     return p->b < j->images && p->n > 0;
 }
 
-static void put_lanes(float *y, vf x, int64_t n, bool add)
-{
-    vstore_upto(y, add ? vadd(vload_upto(y, n), x) : x, n);
-}
-
 static void add_to(float *y, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VW)
-        put_lanes(y + i, vload_upto(x + i, n - i), n - i, true);
+        vput(y, i, n - i, vload_upto(x + i, n - i), true, false);
 }
 
 /* A tile in rows to its place in dw. */
@@ -509,15 +504,15 @@ static void put_tile(const product_job *j, float *dw, const float *tile, int64_t
     vf x[VW];
     for (int64_t i = 0; i < rows && j->dw_col == 1; i++)
         for (int64_t k = 0; k < cols; k += VW)
-            put_lanes(dw + i * j->dw_row + k, vload_upto(tile + i * cols + k, cols - k),
-                      cols - k, add);
+            vput(dw, i * j->dw_row + k, cols - k, vload_upto(tile + i * cols + k, cols - k),
+                 add, false);
     for (int64_t i = 0; i < rows && j->dw_col != 1; i += VW)
         for (int64_t k = 0; k < cols; k += VW) {
             for (int64_t r = 0; r < VW; r++)
                 x[r] = vload_upto(tile + least(i + r, rows - 1) * cols + k, cols - k);
             vtranspose(x);
             for (int64_t c = 0; c < VW && c < cols - k; c++)
-                put_lanes(dw + (k + c) * j->dw_col + i, x[c], rows - i, add);
+                vput(dw, (k + c) * j->dw_col + i, rows - i, x[c], add, false);
         }
 }
 
@@ -561,7 +556,7 @@ static void product_part(void *arg, int part)
         vf sum = vzero();
         for (int64_t b = 0; b < j->images; b++)
             sum = vadd(sum, vtake(j->dy, b * j->out_c + o, last - o, j->dy_half));
-        put_lanes(j->db + o, sum, last - o, j->accumulate_db);
+        vput(j->db, o, last - o, sum, j->accumulate_db, false);
     }
     for (; j->db != NULL && o < last; o++) {
         const float sum = bias_sum(j->dy, j->images, j->out_c, j->size, o, j->dy_half);

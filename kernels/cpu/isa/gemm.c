@@ -731,6 +731,20 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
            threads > 1);
 }
 
+/* C by rows of A in place and some columns, whose sums wait in scratch. */
+static void by_rows_in_place(gemm_job *job, float *scratch, int64_t cols, int threads,
+                             const sw_par *par)
+{
+    const sw_gemm *g = job->g;
+    for (int64_t i = 0; i < g->m; i += HALF_BLOCK)
+        for (int64_t j = 0; j < g->n; j += cols) {
+            job->work =
+                (range){i, least(i + HALF_BLOCK, g->m), 0, g->k, j, least(j + cols, g->n)};
+            job->sums = (region){scratch, least(g->n, cols), i, j};
+            run_region(job, threads, par);
+        }
+}
+
 /* C by blocks of A, of which the next is packed while one is multiplied by. */
 static void by_blocks(gemm_job *job, float *scratch, int64_t rows, int64_t cols, bool waits,
                       int threads, const sw_par *par)
@@ -759,6 +773,7 @@ static void by_blocks(gemm_job *job, float *scratch, int64_t rows, int64_t cols,
 static void by_deep_blocks(gemm_job *job, float *scratch, int threads, const sw_par *par)
 {
     const sw_gemm *g = job->g;
+    job->pairs = true;
     for (int64_t i = 0; i < g->m; i += HALF_BLOCK)
         for (int64_t k = 0; k < g->k; k += DEEP) {
             job->pack =
@@ -796,16 +811,11 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
     }
     const int64_t rows = half ? HALF_BLOCK : BLOCK;
     const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
-    for (int64_t i = 0; in_place && i < g->m; i += rows)
-        for (int64_t j = 0; j < g->n; j += cols) {
-            job.work = (range){i, least(i + rows, g->m), 0, g->k, j, least(j + cols, g->n)};
-            job.sums = (region){scratch, least(g->n, cols), i, j};
-            run_region(&job, threads, par);
-        }
-    job.pairs = g->order == SW_ORDER_PAIR_DOT && g->stored == NULL && !(waits && g->k > DEEP);
-    if (!in_place && job.pairs)
+    if (in_place)
+        by_rows_in_place(&job, scratch, cols, threads, par);
+    else if (g->order == SW_ORDER_PAIR_DOT && g->stored == NULL && !(waits && g->k > DEEP))
         by_deep_blocks(&job, scratch, threads, par);
-    else if (!in_place)
+    else
         by_blocks(&job, scratch, rows, cols, waits, threads, par);
 }
 

@@ -34,7 +34,7 @@ SW_VEC_FN const void *number_at(const void *from, int64_t i, int how)
 /* n lanes of numbers, not rounded. */
 SW_VEC_FN vf lanes_at(const void *from, int64_t n, int how)
 {
-    return is_half(how) ? vload_half_upto(from, n) : vload_upto(from, n);
+    return vtake(from, 0, n, is_half(how));
 }
 
 /* A cell in each of n lanes; of a pair, the second number is `step` numbers on if it exists. */

@@ -129,12 +129,6 @@ typedef struct {
     int64_t size; /* floats of a plane */
 } scale_job;
 
-/* Lanes from number i on, of which n exist, of float32 or bf16: a constant of each loop. */
-SW_VEC_FN void put(void *to, int64_t i, int64_t n, vf v, bool add, bool half)
-{
-    vput(to, i, n, add ? vadd(vtake(to, i, n, half), v) : v, half);
-}
-
 /* The factors of a plane's lanes from `lane` on; of a plain plane the one it has. */
 SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane, bool half)
 {
@@ -153,8 +147,8 @@ SW_VEC_FN void scale(void *out, const void *in, const scale_job *j, int part, bo
     for (int lane = 0; lane < (plain ? 1 : SWI_LANES); lane += VW) {
         const vf s = factors(j->a, part, lane, half);
         for (int64_t i = lane; i < j->size; i += step)
-            put(out, at + i, j->size - i, vmul(vtake(in, at + i, j->size - i, half), s), add,
-                half);
+            vput(out, at + i, j->size - i, vmul(vtake(in, at + i, j->size - i, half), s), add,
+                 half);
     }
 }
 
@@ -196,11 +190,11 @@ SW_VEC_FN void scale_grad(const scale_job *j, int part, bool half)
             vsum4(one, sum, vzero(), vzero(), vzero());
             total += one[0];
         } else {
-            put(a->ds, (int64_t)part * SWI_LANES + lane, VW, sum, a->add_ds, half);
+            vput(a->ds, (int64_t)part * SWI_LANES + lane, VW, sum, a->add_ds, half);
         }
     }
     if (a->ds != NULL && a->plain)
-        put(a->ds, part, 1, vset1(total), a->add_ds, half);
+        vput(a->ds, part, 1, vset1(total), a->add_ds, half);
     if (a->dx != NULL)
         scale(a->dx, a->dy, j, part, a->add_dx, half);
 }

@@ -449,14 +449,17 @@ SW_VEC_FN vf vdot(vf a, vf b, vf c)
 }
 #endif
 
-/* The first n numbers from number i on, zero in the other lanes of what is taken. */
+/* The first n numbers of float32 or bf16 from number i on, zero in the other lanes of what is
+ * taken. `half` is a constant of each loop. */
 SW_VEC_FN vf vtake(const void *p, int64_t i, int64_t n, bool half)
 {
     return half ? vload_half_upto((const uint16_t *)p + i, n)
                 : vload_upto((const float *)p + i, n);
 }
-SW_VEC_FN void vput(void *p, int64_t i, int64_t n, vf x, bool half)
+SW_VEC_FN void vput(void *p, int64_t i, int64_t n, vf x, bool add, bool half)
 {
+    if (add)
+        x = vadd(vtake(p, i, n, half), x);
     if (half)
         vstore_half_upto((uint16_t *)p + i, x, n);
     else
