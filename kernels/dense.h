@@ -37,6 +37,8 @@ typedef struct {
     bool a_half, b_half,
         c_half; /* bf16, its pointer cast from uint16_t *; in SW_ORDER_NONE only b, which then
                    gives the bits of its numbers as float32 */
+    bool pack_rows; /* rows of A are packed in float32 too where all sides are long: else where
+                       that pays (sw_cpu_packs_rows) */
     const sw_stored *stored; /* B in 8 or 4 bits, in the place of b, in every order: the bits of
                                 its numbers. b_row or b_col is 1; NULL: none */
 } sw_gemm;
@@ -113,12 +115,11 @@ static inline int64_t sw_pool_index_bytes(const sw_conv *s)
 }
 
 typedef struct {
-    /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
-     * smaller in m, n or k. turned: a_col != 1. Without scratch (NULL) A is read where it lies:
-     * the same bits, slower where it is large.
-     * half: in an order of bf16, whichever; sums of a result of bf16 wait there too, and what
-     * the launch does not need is not written. */
-    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half);
+    /* Scratch of gemm in an order of bf16 (half), whichever; there is none in float32. Packed A
+     * and the sums of a result of bf16 wait there: at most 2 MiB, and no more for a product
+     * that is smaller in m, n or k. The launch does not write what it does not need; without
+     * scratch (NULL) it has the same bits, slower where A is large. */
+    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool half);
     void (*gemm)(const sw_gemm *g, void *scratch, const sw_par *par);
     /* y (cols) = sums over x (rows, cols), whose rows are `step` apart; row after row. */
     void (*column_sums)(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,

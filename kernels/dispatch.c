@@ -28,20 +28,27 @@ int sw_cpu_bf16(void)
     int has = 0;
 #if SW_ISA_COUNT > 1
     const unsigned tiles = 3u << 17, kinds = 1u << 24 | 1u << 22; /* XCR0; leaf 7, edx */
-    const unsigned amd = 0x68747541;                              /* the name's first letters */
-    unsigned a, b, c, d, low, high, maker, most = 0;
-    if (sw_cpu_isa() < SW_ISA_AVX512 || !__get_cpuid(0, &a, &maker, &c, &d) ||
-        !__get_cpuid_count(7, 0, &most, &b, &c, &d))
+    unsigned a, b, c, d, low, high, most = 0;
+    if (sw_cpu_isa() < SW_ISA_AVX512 || !__get_cpuid_count(7, 0, &most, &b, &c, &d))
         return 0;
     const bool amx = (d & kinds) == kinds;
     if (most == 0 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || (a >> 5 & 1u) == 0)
         return 0;
-    has = SW_BF16_DOT | (maker == amd ? SW_BF16_DOT_PAYS : 0);
+    has = SW_BF16_DOT | (__builtin_cpu_is("amd") ? SW_BF16_DOT_PAYS : 0);
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if (amx && (low & tiles) == tiles)
         has |= SW_BF16_AMX;
 #endif
     return has;
+}
+
+bool sw_cpu_packs_rows(void)
+{
+#if SW_ISA_COUNT > 1
+    return sw_cpu_isa() == SW_ISA_AVX512 && __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
 }
 
 static const char *ask_tiles(void)

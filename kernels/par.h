@@ -3,7 +3,7 @@
 #define STEPWELL_PAR_H
 
 /* Threads for a kernel: run body(arg, 0..n_parts-1), each once, and wait. Which thread runs a
- * part must not matter to the bits. With n_threads 1 it is a plain loop; else a part has 256
+ * part must not matter to the bits. With n_threads 1 it is a plain loop; else a part has 384
  * KiB of stack for its frames. */
 typedef struct sw_par {
     int n_threads;

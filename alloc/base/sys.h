@@ -141,7 +141,7 @@ SW_MUST_USE sw_status sw_folder_for_each(const char *path,
 typedef struct sw_thread sw_thread;
 /* Room that a thread has for its frames: touched when it starts, so that no page of it comes
  * later. Builds for sanitizers have what the system gives. */
-#define SW_THREAD_STACK ((size_t)256 << 10)
+#define SW_THREAD_STACK ((size_t)384 << 10)
 /* `name`, at most 15 bytes, is kept and must outlive the thread. */
 SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
                                       const char *name);

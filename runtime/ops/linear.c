@@ -34,7 +34,7 @@ COUNT(forward_operations,
       swi_count_add(product(DIM(0, 0), DIM(1, 0), DIM(0, 1)),
                     info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
-SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false,
+SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1),
                                                        swi_others_half(info, 1)))
 
 /* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. stored: b is the
@@ -66,7 +66,7 @@ static sw_status forward(const sw_launch *l)
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
-SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false,
+SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0),
                                                   swi_others_half(info, 0)))
 COUNT(dx_operations, product(DIM(1, 0), DIM(0, 1), DIM(0, 0)))
 
@@ -80,8 +80,8 @@ static sw_status dx_kernel(const sw_launch *l)
 
 /* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
  * made is then that range of rows of dw. */
-SCRATCH(dw_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 1), DIM(0, 1), DIM(0, 0), true,
-                                                  swi_any_half(info)))
+SCRATCH(dw_bytes,
+        sw_dense(info->isa)->gemm_bytes(DIM(1, 1), DIM(0, 1), DIM(0, 0), swi_any_half(info)))
 COUNT(dw_operations, product(DIM(1, 1), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dw_kernel(const sw_launch *l)

@@ -57,9 +57,9 @@ static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t cla
 {
     const sw_dense_kernels *d = sw_dense(isa);
     return sw_size_round(
-        sw_size_larger(d->gemm_bytes(rows, classes, width, false, half),
-                       sw_size_larger(d->gemm_bytes(rows, width, classes, false, half),
-                                      d->gemm_bytes(classes, width, rows, true, half))));
+        sw_size_larger(d->gemm_bytes(rows, classes, width, half),
+                       sw_size_larger(d->gemm_bytes(rows, width, classes, half),
+                                      d->gemm_bytes(classes, width, rows, half))));
 }
 
 /* Numbers of which a chunk has one for each row. */
@@ -362,16 +362,13 @@ static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
     return sw_size_round(sw_op_noise_linear.scratch_bytes(&asked));
 }
 
-/* The needs of product and noise, one after the other; the losses' scratch; the logits. */
+/* The noise's need; the losses' scratch; the logits. */
 static size_t noise_forward_bytes(const sw_kernel_info *info)
 {
     const swi_noise_ce_attrs *a = info->attrs;
-    const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
+    const int64_t classes = info->in[W].shape.dim[0];
     const int64_t rows = noise_chunk_rows(a, info->in[X].shape.dim[0]);
-    const size_t product =
-        sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false, false));
-    const size_t noise = noise_bytes(info, rows);
-    return (product > noise ? product : noise) + sw_size_round(swi_ce_bytes(&a->ce, rows)) +
+    return noise_bytes(info, rows) + sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
 
@@ -380,7 +377,7 @@ static size_t noise_forward_bytes(const sw_kernel_info *info)
 typedef struct {
     const sw_launch *l;
     int64_t width, classes, each;
-    size_t shared_bytes; /* of product and noise */
+    size_t noise_bytes; /* of scratch */
     float *logits, *lse;
     double *sums, loss; /* of the evaluation so far */
 } noise_pass;
@@ -439,7 +436,7 @@ static sw_status add_noise(const noise_pass *p, int64_t first, int64_t rows)
     noise.n_in = n;
     noise.out = &out;
     noise.n_out = 1;
-    noise.scratch_bytes = p->shared_bytes;
+    noise.scratch_bytes = p->noise_bytes;
     noise.attrs = &part;
     noise.accumulate = 1;
     noise.run = l->run + (uint32_t)(evaluation % a->noise.directions);
@@ -495,13 +492,13 @@ static sw_status noise_forward(const sw_launch *l)
     SW_TRY(swi_check_labels("noise_linear_ce", &l->in[LABELS], &a->ce, rows, p.classes));
     const size_t ce = sw_size_round(swi_ce_bytes(&a->ce, most));
     const size_t logits = (size_t)(most * p.classes) * sw_dtype_bytes(SW_F32);
-    p.shared_bytes = l->scratch_bytes - ce - logits;
-    p.logits = (float *)(void *)((char *)l->scratch + p.shared_bytes + ce);
-    p.lse = swi_ce_scratch(&a->ce, most, (char *)l->scratch + p.shared_bytes, &p.sums);
+    p.noise_bytes = l->scratch_bytes - ce - logits;
+    p.logits = (float *)(void *)((char *)l->scratch + p.noise_bytes + ce);
+    p.lse = swi_ce_scratch(&a->ce, most, (char *)l->scratch + p.noise_bytes, &p.sums);
     for (int64_t first = 0, n; first < rows; first += n) {
         n = next_rows(&p, first, most);
         logits_of(l, p.logits, first, n, a->has_bias && !drops(a) ? swi_in(l, MORE) : NULL,
-                  l->scratch);
+                  NULL);
         SW_TRY(add_noise(&p, first, n));
         add_losses(&p, first, n);
     }

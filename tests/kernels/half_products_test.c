@@ -217,7 +217,7 @@ static void a_product(size3 z, int kind, sw_bf16_order order, int sum, int first
     static const sw_par two = {2, run_reversed};
     sw_dice dice = {(uint64_t)(z.m * 1000 + z.n * 100 + z.k + kind)};
     const size_t n = (size_t)(z.m * z.n),
-                 bytes = sw_dense(SW_ISA_BASE)->gemm_bytes(z.m, z.n, z.k, false, true);
+                 bytes = sw_dense(SW_ISA_BASE)->gemm_bytes(z.m, z.n, z.k, true);
     float *a = take((size_t)(z.m * z.k)), *b = take((size_t)(z.n * z.k));
     draw(a, z.m, z.k, kind, &dice);
     draw(b, z.n, z.k, kind, &dice);
@@ -336,8 +336,6 @@ static void a_stored(size3 z, int kind)
     const float *b_rows = turned(rounded(b, (size_t)(z.n * z.k)), z.n, z.k);
     const float *bias = numbers((size_t)z.n, 7), *before = numbers(n, 8);
     float *want = take(n), *c = take(n);
-    float *scratch =
-        take(sw_dense(SW_ISA_BASE)->gemm_bytes(z.m, z.n, z.k, true, false) / sizeof *scratch);
     const size_t used = pool_used;
     const int taken = n_taken;
     for (int form = 0; form < 16; form++) {
@@ -355,7 +353,7 @@ static void a_stored(size3 z, int kind)
                 g.b = of[half];
                 g.b_half = half != 0;
                 begin_with_sums(g.c, before, n, false, adds);
-                product(run / 4, &g, run % 4 < 2 ? scratch : NULL,
+                product(run / 4, &g, NULL,
                         run % 4 == 0   ? &one_thread
                         : run % 4 == 1 ? &reversed
                         : run % 4 == 2 ? &two
@@ -594,12 +592,11 @@ SW_TEST("scratch of bf16 is small whatever the product")
     for (int64_t m = 1; m <= 1 << 20; m *= 4)
         for (int64_t n = 1; n <= 1 << 20; n = n * 4 + 1)
             for (int64_t k = 0; k <= 1 << 20; k = k * 4 + 1) {
-                const size_t bytes = d->gemm_bytes(m, n, k, true, true);
+                const size_t bytes = d->gemm_bytes(m, n, k, true);
                 CU_ASSERT(bytes <= (size_t)2 << 20);
-                CU_ASSERT_EQUAL(bytes, d->gemm_bytes(m, n, k, false, true));
-                CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, true, true) <= bytes);
-                CU_ASSERT(d->gemm_bytes(m, n - n / 3, k, true, true) <= bytes);
-                CU_ASSERT(d->gemm_bytes(m, n, k - k / 4, true, true) <= bytes);
+                CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, true) <= bytes);
+                CU_ASSERT(d->gemm_bytes(m, n - n / 3, k, true) <= bytes);
+                CU_ASSERT(d->gemm_bytes(m, n, k - k / 4, true) <= bytes);
             }
 }
 

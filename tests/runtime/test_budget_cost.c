@@ -9,7 +9,7 @@
 
 SW_TESTS("budget_cost")
 
-enum { DEEP = 12, ROWS = 512, WIDTH = 160, CLASSES = 500, NARROW = 16, MOST_CLASSES = 700 };
+enum { DEEP = 12, ROWS = 512, WIDTH = 160, CLASSES = 100, NARROW = 16, MOST_CLASSES = 700 };
 
 typedef struct {
     sw_model *model;

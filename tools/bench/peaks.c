@@ -213,7 +213,7 @@ sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa 
 {
     const size_t a = pages(p->m * p->k), b = pages(p->k * p->n), c = pages(p->m * p->n);
     o->bytes = a + b + 2 * c + PAGE +
-               sw_dense(isa)->gemm_bytes(p->m, p->n, p->k, p->turn_a, order != SW_ORDER_NONE);
+               sw_dense(isa)->gemm_bytes(p->m, p->n, p->k, order != SW_ORDER_NONE);
     SW_TRY(sw_heap_alloc(&o->block, SW_HEAP_DATASETS, o->bytes));
     unsigned char *at = o->block;
     at += (PAGE - (uintptr_t)at % PAGE) % PAGE;

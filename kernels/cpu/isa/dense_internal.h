@@ -66,7 +66,6 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
 }
 
 #define swi_stored_run SW_ISA_FN(swi_stored_run)
-#define swi_gemm_bytes SW_KERNEL(dense, gemm_bytes)
 #define swi_gemm SW_KERNEL(dense, gemm)
 #define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
 #define swi_gemm_small SW_ISA_FN(swi_gemm_small)

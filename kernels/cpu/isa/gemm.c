@@ -4,8 +4,8 @@
  * is one parallel region, and B needs no scratch.
  *
  * A is read in place and broadcast. Where its columns are not side by side and there is enough
- * of it (the weight gradient's), it is first packed into strips of ROWS rows, BLOCK rows and KC
- * columns at a time; while one block is multiplied by, the next is packed into a second buffer.
+ * of it (the weight gradient's), and where rows in place are slow (Intel), a task packs rows of
+ * it into strips of ROWS rows on its stack, for KC columns of A and all the task has of C.
  *
  * An element of C is one chain of multiply-adds over k from the first to the last, which begins
  * at zero or, when adding, at what stood in c; then + bias. One that goes down, of a
@@ -13,12 +13,13 @@
  * pieces the chain waits in c. So neither pieces nor tiles nor threads show in the bits, and
  * rows of a sum may be cut anywhere.
  *
- * In an order of bf16, A is packed too: a group of rows for itself on the task's stack, or
- * blocks as above. For VDPBF16PS a piece of B has DEEP rows: blocks of A are as deep, one after
- * the other, and rows of pairs are read in place. By FMA, pair is the same chain over swapped
- * k, and tile is made of two chains for each 32 k: the order is in the places of the packed
- * numbers. Where C is of bf16 its sums wait on the task's stack, or in scratch; then a block of
- * rows goes along some columns only. */
+ * In an order of bf16, A is packed too: a group of rows for itself on the task's stack, or in
+ * scratch, HALF_BLOCK rows and KC columns at a time; while one block is multiplied by, the next
+ * is packed into a second buffer. For VDPBF16PS a piece of B has DEEP rows: blocks of A are as
+ * deep, one after the other, and rows of pairs are read in place. By FMA, pair is the same
+ * chain over swapped k, and tile is made of two chains for each 32 k: the order is in the
+ * places of the packed numbers. Where C is of bf16 its sums wait on the task's stack, or in
+ * scratch; then a block of rows goes along some columns only. */
 #include "kernels/cpu/isa/gemm_pack.h"
 
 enum {
@@ -28,15 +29,19 @@ enum {
     GROUP = 4 * ROWS,      /* rows that run along one panel before the next */
     AMX = 2 * LINE,        /* the same of tiles, and columns of a block of four */
     CHUNK = 48 * GROUP,    /* rows that run along a packed piece of B, at most */
-    BLOCK = 42 * GROUP,    /* rows of a packed block of A: 1008 KiB */
-    HALF_BLOCK = 512,      /* the same in an order of bf16, which leaves room for */
+    OWN = 240 * KC,        /* numbers of A that a task packs: 240 KiB on its stack, */
+    OWN_COLS = 1024,       /* for that many columns of C */
+    FAR_COLS = 2048,       /* numbers apart, from where columns of A are slow in place, */
+    LONG = 512,            /* and sides of C and A from which rows are, if they are at all */
+    HALF_BLOCK = 512,      /* rows of a packed block of A in an order of bf16 */
     SUMS = 1 << 18,        /* that wait in scratch, at most */
     SUM_ROWS = 8 * GROUP,  /* of sums that wait on the stack */
     EACH = 8,              /* tasks of a thread */
     TASK_ROWS = 240,       /* from which packing B for a task is a hundredth of its work */
     TURNED_FROM = 1 << 15, /* numbers of A that are worth packing */
-    DEEP = 1024,           /* rows of B of a task at a time for VDPBF16PS: 128 KiB */
-    FAR_BYTES = 1 << 23    /* of B that no near cache holds */
+    STRIP_AHEAD = 384,  /* cells of a strip of pairs that are asked for: another cache has it */
+    DEEP = 1024,        /* rows of B of a task at a time for VDPBF16PS: 128 KiB */
+    FAR_BYTES = 1 << 23 /* of B that no near cache holds */
 };
 
 #define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
@@ -54,6 +59,7 @@ typedef struct {
         *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
     float *to;   /* strips of `pack` */
     region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
+    int64_t own; /* rows of A that a task packs for itself; 0: none */
     bool pairs;  /* pieces of B have DEEP rows; A is in place or in strips as deep */
     int row_parts, col_parts, pack_parts, threads;
 } gemm_job;
@@ -62,10 +68,18 @@ typedef struct {
 
 /* Columns of A lie far apart, on many pages and in few sets of a cache: where they are read
  * again and again they pay for being packed. Rows are read in place: each register block asks
- * for those of the next one. */
+ * for those of the next one. On Sapphire Rapids packed rows are faster where there are enough
+ * of all. */
 static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
 {
     return turned && n > COLS && m * k >= TURNED_FROM;
+}
+static bool packs_own(const sw_gemm *g)
+{
+    const bool slow = g->pack_rows || sw_cpu_packs_rows();
+    if (g->a_col == 1)
+        return slow && least(least(g->m, g->n), g->k) >= LONG;
+    return packs_a(g->m, g->n, g->k, slow || g->a_col >= FAR_COLS);
 }
 
 /* Are rows of A pairs for VDPBF16PS as they stand? */
@@ -75,40 +89,37 @@ static bool has_pairs(const sw_gemm *g)
            g->k % 2 == 0 && (uintptr_t)g->a % sizeof(float) == 0 && g->stored == NULL;
 }
 
-/* Block b of A: KC columns and BLOCK rows as long as there are as many. So a smaller product
- * never takes more scratch than a larger one. It goes along `cols` columns of C; a block goes
- * through all k before the next columns or rows. */
-static range block_of(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t cols, int64_t b)
+/* Block b of A: KC columns and HALF_BLOCK rows as long as there are as many. So a smaller
+ * product never takes more scratch than a larger one. It goes along `cols` columns of C; a
+ * block goes through all k before the next columns or rows. */
+static range block_of(int64_t m, int64_t n, int64_t k, int64_t cols, int64_t b)
 {
     const int64_t k_blocks = k > KC ? (k + KC - 1) / KC : 1;
     const int64_t col_blocks = n > cols ? (n + cols - 1) / cols : 1, c = b / k_blocks;
-    range r = {.i = c / col_blocks * rows, .k = b % k_blocks * KC, .j = c % col_blocks * cols};
-    r.end = least(r.i + rows, m);
+    range r = {
+        .i = c / col_blocks * HALF_BLOCK, .k = b % k_blocks * KC, .j = c % col_blocks * cols};
+    r.end = least(r.i + HALF_BLOCK, m);
     r.k_end = least(r.k + KC, k);
     r.j_end = least(r.j + cols, n);
     return r;
 }
 
-static int64_t block_floats(const range *r, bool half)
+static int64_t block_floats(const range *r)
 {
-    const int64_t depth = r->k_end - r->k;
-    return r->i < r->end
-               ? (r->end - r->i) * swi_deep(half ? SW_ORDER_TILE : SW_ORDER_NONE, depth)
-               : 0;
+    return r->i < r->end ? (r->end - r->i) * swi_deep(SW_ORDER_TILE, r->k_end - r->k) : 0;
 }
 
 /* No later block is larger than the first in its buffer; but the second one of a product of KC
  * columns may be larger than the rest of columns of a deeper one. */
-size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half)
+size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool half)
 {
-    if (!packs_a(m, n, k, turned || half))
+    if (!packs_a(m, n, k, half))
         return 0;
-    const int64_t rows = half ? HALF_BLOCK : BLOCK;
-    const range first = block_of(m, n, k, rows, n, 0), second = block_of(m, n, k, rows, n, 1);
-    const range flat = block_of(m, n, least(k, KC), rows, n, 1);
-    const int64_t sums = half && k > KC ? least(least(m, rows) * n, SUMS) : 0;
-    const int64_t rest = block_floats(&second, half) + sums, other = block_floats(&flat, half);
-    return (size_t)(block_floats(&first, half) + (rest > other ? rest : other)) * sizeof(float);
+    const range first = block_of(m, n, k, n, 0), second = block_of(m, n, k, n, 1);
+    const range flat = block_of(m, n, least(k, KC), n, 1);
+    const int64_t sums = k > KC ? least(least(m, HALF_BLOCK) * n, SUMS) : 0;
+    const int64_t rest = block_floats(&second) + sums, other = block_floats(&flat);
+    return (size_t)(block_floats(&first) + (rest > other ? rest : other)) * sizeof(float);
 }
 
 /* ---- register blocks --------------------------------------------------------------------- */
@@ -170,10 +181,10 @@ SW_VEC_FN void pack_row(vf b[PANEL], float *panel, const raw_rows *raw)
 enum { PLAIN, PACKING, TILES, DOTS }; /* packs the panel, from rows of B; pairs by vdot */
 
 /* The sums of `depth` cells each. Memory for what comes later is asked for meanwhile: `ahead`
- * is where the next rows of A are, 0 for nowhere. */
+ * is where the next rows of A are, 0 for nowhere; `later` the same of a strip, a constant. */
 SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t col,
-                        int64_t ahead, float *panel, int64_t depth, asking *soon, raw_rows raw,
-                        int mr, int nv, int kind)
+                        int64_t ahead, int later, float *panel, int64_t depth, asking *soon,
+                        raw_rows raw, int mr, int nv, int kind)
 {
     const float *at[4]; /* of every third row: three are reached from one address */
     SW_UNROLL
@@ -182,6 +193,10 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
     while (depth > 0) {
         const int64_t n = least(depth, LINE);
         ask(soon);
+        if (later != 0)
+            SW_UNROLL
+        for (int r = 0; r < mr; r++)
+            __builtin_prefetch(at[0] + later + r * LINE, 0, 2);
         if (ahead != 0)
             SW_UNROLL
         for (int r = 0; r < mr; r++)
@@ -225,7 +240,8 @@ SW_VEC_FN void multiply_tiles(vf acc[12][PANEL], const float *a, float *panel, i
                 SW_UNROLL
             for (int v = 0; v < nv; v++)
                 chain[odd][r][v] = vzero();
-            multiply(chain[odd], a, 1, mr, 0, panel, LINE, soon, (raw_rows){0}, mr, nv, TILES);
+            multiply(chain[odd], a, 1, mr, 0, 0, panel, LINE, soon, (raw_rows){0}, mr, nv,
+                     TILES);
             a += LINE * mr;
             panel += LINE * nv * VW;
         }
@@ -261,11 +277,12 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, int kind)
         multiply_tiles(acc, t->strips + (t->i - t->first) * t->depth, t->panel, t->depth,
                        t->soon, mr, nv);
     else if (t->strips != NULL)
-        multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
-                 t->soon, raw, mr, nv, kind);
+        multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0,
+                 kind == DOTS ? STRIP_AHEAD * mr : 0, t->panel, t->depth, t->soon, raw, mr, nv,
+                 kind);
     else
         multiply(acc, g->a + (t->i * g->a_row + t->k * g->a_col) / cell, g->a_row / cell,
-                 g->a_col, next * g->a_row / cell, t->panel, t->depth, t->soon, raw, mr, nv,
+                 g->a_col, next * g->a_row / cell, 0, t->panel, t->depth, t->soon, raw, mr, nv,
                  kind);
     const float *bias = t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
@@ -501,6 +518,8 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     if (job->strips != NULL)
         t.strips = job->strips +
                    swi_deep(g->order, x->k - job->work.k) * (job->work.end - job->work.i);
+    else if (job->own)
+        t.strips = own, t.first = r->i;
     t.soon = soon;
     t.c = sums;
     const bool begins = !half && g->bias_down && g->bias != NULL && !g->accumulate;
@@ -509,7 +528,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     t.limit = r->end;
     for (int64_t i = r->i; i < r->end; i += group) {
         t.end = least(i + group, r->end);
-        if (own != NULL && job->strips == NULL) {
+        if (own != NULL && job->strips == NULL && !job->own) {
             const range rows = {.i = i, .end = t.end, .k = x->k, .k_end = x->k + x->depth};
             swi_pack_rows(own, g, &rows);
             t.strips = own;
@@ -597,8 +616,9 @@ static piece later_piece(const gemm_job *job, int part)
 }
 
 /* Columns [first->j, end) of rows r: one piece of B after the other, along k first, so that
- * their sums wait in the near cache; then comes piece `later`. packed: room for a piece;
- * waiting: for sums of bf16; own: as in rows_along(). */
+ * their sums wait in the near cache, or where A is packed here for all of them along columns
+ * first; then comes piece `later`. packed: room for a piece; waiting: for sums of bf16; own:
+ * for packed rows of A. */
 static __attribute__((noinline)) void columns(const gemm_job *job, const range *r,
                                               const piece *first, int64_t end,
                                               const piece *later, float *packed, float *waiting,
@@ -608,13 +628,17 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
     const int64_t k = job->work.k, k_end = job->work.k_end, depth = depth_of(job, &job->work);
     piece x = *first, next;
     for (bool more = x.j < end; more; x = next) {
-        more = x.j + COLS < end || x.k + depth < k_end;
+        const bool across = x.j + COLS < end, down = x.k + depth < k_end;
+        more = across || down;
         next = x;
-        next.k += depth;
-        if (next.k >= k_end) {
-            next.k = k;
+        if (job->own ? across : !down)
             next.j += COLS;
-        }
+        else
+            next.k += depth;
+        if (job->own && !across)
+            next.j = first->j;
+        if (!job->own && !down)
+            next.k = k;
         next.width = least(COLS, end - next.j);
         next.depth = least(depth, k_end - next.k);
         if (!more)
@@ -628,6 +652,9 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         region sums = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
         if (g->c_half)
             sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
+        const range rows = {.i = r->i, .end = r->end, .k = x.k, .k_end = x.k + x.depth};
+        if (job->own && x.j == first->j)
+            swi_pack_rows(own, g, &rows);
         swi_pack_piece(packed, g, &x);
         rows_along(job, r, &x, packed, sums, own, &soon);
     }
@@ -641,6 +668,14 @@ static __attribute__((noinline)) void columns_FULL(const gemm_job *job, const ra
 {
     _Alignas(64) float packed[COLS * KC];
     columns(job, r, first, end, later, packed, NULL, NULL);
+}
+
+static __attribute__((noinline)) void columns_OWN(const gemm_job *job, const range *r,
+                                                  const piece *first, int64_t end,
+                                                  const piece *later)
+{
+    _Alignas(64) float packed[COLS * KC], own[OWN];
+    columns(job, r, first, end, later, packed, NULL, own);
 }
 
 static __attribute__((noinline)) void columns_HALF(const gemm_job *job, const range *r,
@@ -682,16 +717,17 @@ static void region_part(void *arg, int part)
     const int64_t end = part_columns(job, &job->work, part, &first);
     const bool waits =
         job->g->c_half && job->g->k > (job->pairs ? DEEP : KC) && job->sums.at == NULL;
-    const int64_t chunk = waits ? SUM_ROWS : CHUNK;
+    const int64_t chunk = waits ? SUM_ROWS : job->own > 0 ? job->own : CHUNK;
     const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
     for (int i = 0; i < chunks; i++) {
         range rows = r;
         rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
         const piece *next = i + 1 < chunks ? &first : &later;
-        (job->g->order == SW_ORDER_NONE ? columns_FULL
-         : job->pairs                   ? columns_PAIRS
-                                        : columns_HALF)(job, &rows, &first, end, next);
+        (job->own                         ? columns_OWN
+         : job->g->order == SW_ORDER_NONE ? columns_FULL
+         : job->pairs                     ? columns_PAIRS
+                                          : columns_HALF)(job, &rows, &first, end, next);
     }
 }
 
@@ -707,7 +743,12 @@ static void split(gemm_job *job, int threads, int64_t rows, double work)
     const int64_t fewest = large ? 2 * threads : threads;
     job->col_parts = (int)least(cols, large ? EACH * threads : threads);
     const int64_t most = least((int64_t)(work / TASK_WORK), EACH * threads);
-    if (job->strips == NULL)
+    if (job->own > 0) {
+        job->col_parts = (int)(cols * COLS / OWN_COLS > 1 ? cols * COLS / OWN_COLS : 1);
+        job->row_parts = (int)least(EACH * threads / job->col_parts, 2 * rows / job->own);
+        if (job->row_parts < (rows + job->own - 1) / job->own)
+            job->row_parts = (int)((rows + job->own - 1) / job->own);
+    } else if (job->strips == NULL)
         job->row_parts = (int)least(most / job->col_parts, rows / TASK_ROWS);
     if (job->row_parts * job->col_parts < fewest)
         job->row_parts = (int)least((rows + GROUP - 1) / GROUP,
@@ -725,7 +766,7 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
     job->row_parts = job->col_parts = rows > 0;
     if (threads > 1 && p->end > p->i)
         job->pack_parts = (int)least((p->end - p->i + GROUP - 1) / GROUP, 4 * threads);
-    if (threads > 1 && rows > 0)
+    if ((threads > 1 || job->own) && rows > 0)
         split(job, threads, rows, work);
     vparts(par, region_part, job, job->pack_parts + job->row_parts * job->col_parts,
            threads > 1);
@@ -746,22 +787,21 @@ static void by_rows_in_place(gemm_job *job, float *scratch, int64_t cols, int th
 }
 
 /* C by blocks of A, of which the next is packed while one is multiplied by. */
-static void by_blocks(gemm_job *job, float *scratch, int64_t rows, int64_t cols, bool waits,
-                      int threads, const sw_par *par)
+static void by_blocks(gemm_job *job, float *scratch, int64_t cols, bool waits, int threads,
+                      const sw_par *par)
 {
     const sw_gemm *g = job->g;
-    const bool half = g->order != SW_ORDER_NONE;
-    const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
-    const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
-    float *buffer[2] = {scratch, scratch + block_floats(&first, half)};
+    const range first = block_of(g->m, g->n, g->k, cols, 0);
+    const range second = block_of(g->m, g->n, g->k, cols, 1);
+    float *buffer[2] = {scratch, scratch + block_floats(&first)};
     job->work = (range){0};
     for (int64_t b = 0; b == 0 || job->work.i < job->work.end || b == 1; b++) {
-        job->pack = block_of(g->m, g->n, g->k, rows, cols, b);
+        job->pack = block_of(g->m, g->n, g->k, cols, b);
         if (job->pack.i >= g->m)
             job->pack = (range){0};
         job->to = buffer[b % 2];
         if (waits)
-            job->sums = (region){buffer[1] + block_floats(&second, half), least(g->n, cols),
+            job->sums = (region){buffer[1] + block_floats(&second), least(g->n, cols),
                                  job->work.i, job->work.j};
         run_region(job, threads, par); /* by block b - 1, packing block b */
         job->work = job->pack;
@@ -803,20 +843,20 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         return;
     }
     const bool in_place = has_pairs(g), waits = g->c_half && g->k > KC;
+    job.own = !half && packs_own(g) ? OWN / least(g->k, KC) / GROUP * GROUP : 0;
     job.pairs = in_place;
-    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half) ||
+    if (scratch == NULL || !packs_a(g->m, g->n, g->k, half) ||
         (in_place && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
         run_region(&job, threads, par);
         return;
     }
-    const int64_t rows = half ? HALF_BLOCK : BLOCK;
-    const int64_t cols = waits ? SUMS / least(g->m, rows) / COLS * COLS : g->n;
+    const int64_t cols = waits ? SUMS / least(g->m, HALF_BLOCK) / COLS * COLS : g->n;
     if (in_place)
         by_rows_in_place(&job, scratch, cols, threads, par);
     else if (g->order == SW_ORDER_PAIR_DOT && g->stored == NULL && !(waits && g->k > DEEP))
         by_deep_blocks(&job, scratch, threads, par);
     else
-        by_blocks(&job, scratch, rows, cols, waits, threads, par);
+        by_blocks(&job, scratch, cols, waits, threads, par);
 }
 
 void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end)
@@ -903,11 +943,11 @@ static void offsets(int64_t position, const int64_t *dim, const int64_t *step_a,
     }
 }
 
-static void one_result(const products_job *j, int64_t r)
+/* waiting: for a tile of C after the other; NULL: C is its own. */
+static void one_result(const products_job *j, int64_t r, float *waiting)
 {
-    _Alignas(64) float waiting[SUM_ROWS * COLS];
     const sw_products *p = &j->p;
-    const bool waits = p->c_half && j->sums > 1; /* then a tile of C after the other */
+    const bool waits = waiting != NULL;
     const int64_t rows = waits ? SUM_ROWS : p->m, cols = waits ? COLS : p->n;
     sw_gemm g = {.c = swi_element(p->c, r * p->m * p->n, p->c_half),
                  .m = p->m,
@@ -941,12 +981,21 @@ static void one_result(const products_job *j, int64_t r)
         }
 }
 
+static __attribute__((noinline)) void waiting_result(const products_job *j, int64_t r)
+{
+    _Alignas(64) float waiting[SUM_ROWS * COLS];
+    one_result(j, r, waiting);
+}
+
 static void results_part(void *arg, int part)
 {
     const products_job *j = arg;
     const int64_t last = vpiece(j->results, 1, part + 1, j->parts);
     for (int64_t r = vpiece(j->results, 1, part, j->parts); r < last; r++)
-        one_result(j, r);
+        if (j->p.c_half && j->sums > 1)
+            waiting_result(j, r);
+        else
+            one_result(j, r, NULL);
 }
 
 void SW_KERNEL(axes, products)(const sw_products *given, const sw_par *par)
@@ -962,13 +1011,9 @@ void SW_KERNEL(axes, products)(const sw_products *given, const sw_par *par)
         p->k = 0;
     }
     const double work = (double)p->m * (double)p->n * (double)p->k * (double)j.sums;
-    if (j.results >= par->n_threads && par->n_threads > 1 &&
-        work * (double)j.results >= SWI_WORTH) {
-        j.parts = par->n_threads;
-        par->run(par, results_part, &j, j.parts);
-        return;
-    }
-    j.par = par;
-    for (int64_t r = 0; r < j.results; r++)
-        one_result(&j, r);
+    const bool apart = j.results >= par->n_threads && par->n_threads > 1 &&
+                       work * (double)j.results >= SWI_WORTH;
+    j.parts = apart ? par->n_threads : 1;
+    j.par = apart ? NULL : par;
+    (apart ? par : &sw_par_alone)->run(par, results_part, &j, j.parts);
 }

@@ -614,16 +614,15 @@ static bool is_product_of(const swi_noise_attrs *a)
            each * (size_t)a->repeats <= SLOT;
 }
 
-/* That of the plain product, where it has any, or a slot for each thread. */
+/* A slot for each thread. */
 size_t SW_KERNEL(noise, linear_bytes)(const swi_noise_attrs *a, int64_t batch, int threads)
 {
     const sw_noise_spec *s = &a->weight;
     const int64_t repeats = a->repeats, n = a->directions;
     if (!is_product_of(a))
         return 0;
-    const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false, false);
-    const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
-    const int64_t fit = (int64_t)(most / bytes_each(s)), per = batch / (repeats * n);
+    const int64_t fit = (int64_t)((size_t)threads * SLOT / bytes_each(s)),
+                  per = batch / (repeats * n);
     if (s->kind == SW_NOISE_SIGN_FLIP)
         return bytes_each(s) * (size_t)least(n, fit);
     /* Rows of the largest group, as next_group makes it. */
