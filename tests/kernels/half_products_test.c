@@ -141,9 +141,15 @@ static void begin_with_sums(float *c, const float *before, size_t n, bool half, 
             c[e] = before[e];
 }
 
+enum { MODELLED = SW_ISA_AVX512 + 1 }; /* tiles of AMX in memory (tile_model.h) */
+#if defined(__x86_64__)
+extern __typeof__(*((sw_dense_kernels *)0)->gemm) swi_dense_gemm_model;
+extern __typeof__(*((sw_axes_kernels *)0)->products) swi_axes_products_model;
+#endif
+
 /* The ways of an order: by each instruction set; then pair by pairs of bf16, whose instruction
- * AVX-512 alone has, and the others by two of FMA; and tile by AMX. False: there is no way i.
- */
+ * AVX-512 alone has, and the others by two of FMA; and tile by AMX, or a model of it. False:
+ * there is no way i. */
 static bool way_of(sw_bf16_order order, int i, int *isa, sw_bf16_order *way)
 {
     const int levels = (int)sw_cpu_isa() + 1, bf16 = sw_cpu_bf16();
@@ -152,6 +158,8 @@ static bool way_of(sw_bf16_order order, int i, int *isa, sw_bf16_order *way)
     *way = !own ? order : order == SW_ORDER_PAIR ? SW_ORDER_PAIR_DOT : SW_ORDER_TILE_AMX;
     if (own && order == SW_ORDER_TILE)
         *isa += SW_ISA_AVX512;
+    if (*way == SW_ORDER_TILE_AMX && (bf16 & SW_BF16_AMX) == 0)
+        return i == levels && (*isa = MODELLED) == levels;
     if (*way == SW_ORDER_TILE_AMX)
         return i == levels && sw_order_way(order, bf16, &(const char *){NULL}) == *way;
     return *isa < levels && (!own || *isa < SW_ISA_AVX512 || (bf16 & SW_BF16_DOT) != 0);
@@ -170,7 +178,7 @@ static void product(int isa, const sw_gemm *g, float *scratch, const sw_par *par
     const uint32_t before = _mm_getcsr();
     _mm_setcsr(before | 0x8040u);
 #endif
-    sw_dense((sw_isa)isa)->gemm(g, scratch, par);
+    (isa == MODELLED ? swi_dense_gemm_model : sw_dense((sw_isa)isa)->gemm)(g, scratch, par);
 #if defined(__x86_64__)
     _mm_setcsr(before);
 #endif
@@ -182,7 +190,7 @@ static void products(int isa, const sw_products *p, const sw_par *par)
     const uint32_t before = _mm_getcsr();
     _mm_setcsr(before | 0x8040u);
 #endif
-    sw_axes((sw_isa)isa)->products(p, par);
+    (isa == MODELLED ? swi_axes_products_model : sw_axes((sw_isa)isa)->products)(p, par);
 #if defined(__x86_64__)
     _mm_setcsr(before);
 #endif
@@ -661,7 +669,7 @@ static void run_conv(const conv_case *t, sw_bf16_order order, int sum, int form)
     float *y = take((size_t)n_y), *dx = take((size_t)n_x), *dw = take((size_t)n_w);
     float *db = take((size_t)s.out_c), *want_db = take((size_t)s.out_c),
           *no_dw = take((size_t)n_w);
-    for (int run = 0, isa; way_of(order, run / 2, &isa, &s.order); run++) {
+    for (int run = 0, isa; way_of(order, run / 2, &isa, &s.order) && isa != MODELLED; run++) {
         const sw_par *par = run % 2 == 0 ? &one_thread : &reversed;
         const sw_dense_kernels *d = sw_dense((sw_isa)isa);
         float *scratch = NULL; /* with the second run of each */

@@ -332,7 +332,10 @@ static __attribute__((noinline)) void block_packing(const tile *t)
 #if SW_ISA_ID == 2
 
 /* Tiles 0 to 3 are sums, two beside two; 4 and 5 rows of A; 6 and 7 columns of B. Memory
- * is named here: intrinsics of some compilers do not. */
+ * is named here: intrinsics of some compilers do not. Tests have a model of them. */
+#ifndef TILE_SET
+#define TILE_SET(from) __asm__ volatile("ldtilecfg %0" ::"m"(from))
+#define TILE_RELEASE() __asm__ volatile("tilerelease" ::)
 #define TILE_LOAD(tile, at, step)                                                              \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(at), "r"((step)*4) : "memory")
 #define TILE_STORE(at, step, t)                                                                \
@@ -340,6 +343,7 @@ static __attribute__((noinline)) void block_packing(const tile *t)
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
 #define TILE_DOT(sum, a, b)                                                                    \
     __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+#endif
 
 /* For `rows` of up to AMX rows. */
 static void set_tiles(int64_t rows)
@@ -356,7 +360,7 @@ static void set_tiles(int64_t rows)
         if (lower && rows <= LINE)
             set.bytes[i] = set.rows[i] = 0;
     }
-    __asm__ volatile("ldtilecfg %0" ::"m"(set));
+    TILE_SET(set);
 }
 
 /* `rows` rows from t->i by up to AMX columns from column p of the panel. */
@@ -435,7 +439,7 @@ static void run_amx(tile *t)
 static void end_tiles(sw_bf16_order order)
 {
     if (order == SW_ORDER_TILE_AMX)
-        __asm__ volatile("tilerelease" ::);
+        TILE_RELEASE();
 }
 #else
 static void run_amx(tile *t)
