@@ -377,7 +377,7 @@ static int run(es_run *r)
     if (ran == SW_OK && r->opts.save != NULL && r->generation > 0)
         ran = job_save_params(&r->opts.job, r->job.net.model, r->opts.save);
     CLI_LIBRARY(ran, false);
-    const int status = es_check_witness(r);
+    const int status = result_check_witnesses(&r->job, r->measured);
     return es_print(r, cli_interrupted() || r->stopped ? CLI_INTERRUPTED : status);
 }
 

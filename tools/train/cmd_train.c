@@ -393,7 +393,7 @@ static int train_and_report(train *t)
         t->trouble = failed;
     int status = train_interrupted(t) && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
-        status = train_check_witness(t);
+        status = result_check_witnesses(&t->job, t->measured);
     return train_print(t, status);
 }
 
