@@ -184,7 +184,24 @@ sw_status es_profile_open(es_run *r)
     return sw_exec_set_profile(r->job.exec, r->profile);
 }
 
-static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
+/* ---- one run ----------------------------------------------------------------------------- */
+
+static sw_status keep_peak(es_run *r, job_which which)
+{
+    result_runs *m = &r->measured[which];
+    sw_run_info info = SW_OPTS(sw_run_info);
+    SW_TRY(sw_last_run(r->job.exec, &info));
+    result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
+    m->runs++;
+    return SW_OK;
+}
+
+static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
+{
+    SW_TRY(result_witness(&r->measured[which], r->opts.witness, r->job.exec, args));
+    SW_TRY(sw_run(r->job.exec, args));
+    return keep_peak(r, which);
+}
 
 /* ---- es batch ---------------------------------------------------------------------------- */
 
@@ -322,25 +339,6 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
     for (int64_t i = 0; i < n; i++)
         *steps += (double)r->poles[i].steps;
     return SW_OK;
-}
-
-/* ---- one run ----------------------------------------------------------------------------- */
-
-static sw_status keep_peak(es_run *r, job_which which)
-{
-    result_runs *m = &r->measured[which];
-    sw_run_info info = SW_OPTS(sw_run_info);
-    SW_TRY(sw_last_run(r->job.exec, &info));
-    result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
-    m->runs++;
-    return SW_OK;
-}
-
-static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
-{
-    SW_TRY(result_witness(&r->measured[which], r->opts.witness, r->job.exec, args));
-    SW_TRY(sw_run(r->job.exec, args));
-    return keep_peak(r, which);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------- */
