@@ -291,8 +291,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
         return keep_partial_sums(ctx, o);
     if (swi_target_of(ctx->exec)->shards > 1 && o->shards == 1)
         SW_FAIL(SW_INVALID,
-                "sw_accumulate: each rank runs one shard of a step: sw_update alone "
-                "ends it");
+                "sw_accumulate: each rank runs one shard of a step: sw_update alone ends it");
     SW_TRY(refuse_released(o, "sw_accumulate"));
     if (!o->keep)
         SW_FAIL(SW_INVALID,
