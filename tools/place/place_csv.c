@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const names[PLACE_COLUMNS] = {"id",   "lower",     "upper",
                                                  "size", "alignment", "offset"};
