@@ -42,6 +42,17 @@ typedef enum {
 } sw_noise_kind;
 enum { SW_NOISE_IN = 1, SW_NOISE_OUT = 2 }; /* sides: cols, rows */
 
+/* Is there noise at all. */
+SW_INLINE int swi_has_noise(const swi_noise_attrs *a)
+{
+    return a->weight.rows != 0 || a->bias.rows != 0;
+}
+/* Units of the weight are dropped: what it makes is multiplied, before the bias is added. */
+SW_INLINE int swi_noise_drops(const swi_noise_attrs *a)
+{
+    return a->weight.rows != 0 && a->weight.kind == SW_NOISE_DROPOUT;
+}
+
 /* NORMAL: 4 numbers of a block; RADEMACHER: -1 or 1, 128 of a block; BITS: (bits that are set
  * in 16 - 8) / 2, 8 of a block. All have mean 0 and variance 1. */
 typedef enum {

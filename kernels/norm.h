@@ -24,14 +24,14 @@ typedef struct {
     bool blocks;
     bool half; /* of a batch: x, y, dy and dx are numbers of bf16; sums are of float32 */
     float epsilon;
-    const float *x, *dy;
+    const void *x, *dy;         /* float32, or as `half` says */
     const float *weight, *bias; /* NULL: 1 and 0 */
     const float *mean, *rstd;   /* rstd = 1 / std. Rows: mean NULL for RMS norm */
     const float *var;           /* instead of rstd */
-    float *y;
-    float *mean_out, *rstd_out;  /* NULL: not written */
-    double *stats_out;           /* (2, channels): mean, unbiased variance; NULL: not written */
-    float *dx, *dw, *db;         /* NULL: not computed, where a function makes several */
+    void *y, *dx;               /* as x */
+    float *mean_out, *rstd_out; /* NULL: not written */
+    double *stats_out;          /* (2, channels): mean, unbiased variance; NULL: not written */
+    float *dw, *db;             /* NULL, and dx: not computed, where a function makes several */
     bool add_dx, add_dw, add_db; /* adds to the output instead of overwriting it */
     /* Batch: what else is done to channels [c, end), where they are: after y of them is made,
      * before dy of them is read. By any thread, each channel once; NULL: nothing. */

@@ -50,7 +50,6 @@ sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id, sw_net **ou
 {
     (void)evolution, (void)id, (void)out;
     SW_FAIL(SW_UNSUPPORTED,
-            "%s: candidates are not rebuilt; sw_net_copy() copies one whose "
-            "state is there",
+            "%s: candidates are not rebuilt; sw_net_copy() copies one whose state is there",
             __func__);
 }

@@ -295,3 +295,19 @@ sw_status sw_file_replace(const char *path, sw_status (*write)(void *context, sw
 {
     return sw_file_replace_with(path, &(sw_replace_opts){.write = write, .context = context});
 }
+
+typedef struct {
+    const void *bytes;
+    size_t n;
+} whole;
+
+static sw_status write_whole(void *context, sw_file *file)
+{
+    const whole *w = context;
+    return sw_file_write(file, w->bytes, w->n);
+}
+
+sw_status sw_file_replace_bytes(const char *path, const void *bytes, size_t n)
+{
+    return sw_file_replace(path, write_whole, &(whole){bytes, n});
+}

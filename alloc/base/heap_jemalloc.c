@@ -5,6 +5,7 @@
  * An arena of ours maps memory by jemalloc's own functions, through hooks that note where: so
  * each purpose can say which addresses are its. */
 #include "alloc/base/heap.h"
+#include "alloc/base/size.h"
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -194,11 +195,6 @@ static sw_heap_figures figures_of(unsigned arena)
                              .mapped_bytes = arena_statistic(arena, "mapped")};
 }
 
-static size_t less(size_t a, size_t b)
-{
-    return a > b ? a - b : 0;
-}
-
 void swi_heap_report(sw_heap_report *out)
 {
     pthread_once(&once, make_arenas);
@@ -209,10 +205,10 @@ void swi_heap_report(sw_heap_report *out)
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
         const sw_heap_figures own = figures_of(arenas[i]);
         out->purpose[i] = own;
-        *rest = (sw_heap_figures){less(rest->allocated_bytes, own.allocated_bytes),
-                                  less(rest->active_bytes, own.active_bytes),
-                                  less(rest->resident_bytes, own.resident_bytes),
-                                  less(rest->mapped_bytes, own.mapped_bytes)};
+        *rest = (sw_heap_figures){sw_size_less(rest->allocated_bytes, own.allocated_bytes),
+                                  sw_size_less(rest->active_bytes, own.active_bytes),
+                                  sw_size_less(rest->resident_bytes, own.resident_bytes),
+                                  sw_size_less(rest->mapped_bytes, own.mapped_bytes)};
     }
     out->kept_bytes = statistic("stats.retained");
 }
@@ -228,7 +224,7 @@ bool swi_heap_other_bytes(size_t *out)
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
         if (arenas[i] == 0 && i != SW_HEAP_PINNED)
             return false;
-        rest = less(rest, figures_of(arenas[i]).allocated_bytes);
+        rest = sw_size_less(rest, figures_of(arenas[i]).allocated_bytes);
     }
     *out = rest;
     return true;

@@ -45,6 +45,24 @@ static inline size_t sw_size_larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* a - b; 0 where b is more. */
+static inline size_t sw_size_less(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* A sum and a product that stay at SIZE_MAX. */
+static inline size_t sw_size_sum(size_t a, size_t b)
+{
+    return b < SIZE_MAX - a ? a + b : SIZE_MAX;
+}
+
+static inline size_t sw_size_product(size_t a, size_t b)
+{
+    size_t r;
+    return sw_size_mul(a, b, &r) ? r : SIZE_MAX;
+}
+
 /* The offset of the next part of a block whose parts so far take *sum bytes; each begins at a
  * multiple of 16. The sum of what a program holds many times over fits. */
 static inline size_t sw_size_part(size_t *sum, size_t bytes)

@@ -99,6 +99,8 @@ const char *sw_file_far(const sw_file *file);
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
                                       void *context);
+/* The same with these bytes. */
+SW_MUST_USE sw_status sw_file_replace_bytes(const char *path, const void *bytes, size_t n);
 /* The same with more to say. */
 typedef struct {
     sw_status (*write)(void *context, sw_file *file);

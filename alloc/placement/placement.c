@@ -3,6 +3,7 @@
  * method takes items that were checked here. */
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "alloc/placement/placement.h"
@@ -247,8 +248,7 @@ void swi_placement_order(const sw_placement_item *items, size_t n, size_t diviso
 {
     uint32_t *from = order, *to = scratch;
     SW_ASSERT(n < UINT32_MAX);
-    for (size_t i = 0; i < n; i++)
-        order[i] = (uint32_t)i;
+    sw_order_numbers(order, n);
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t start = 0; start < n; start += 2 * width) {
             const size_t mid = start + width < n ? start + width : n;

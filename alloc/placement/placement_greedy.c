@@ -31,12 +31,6 @@ typedef struct {
 
 enum { BY_BYTES, BY_AREA, BY_SPAN, BY_AREA_SPAN, BY_START, BY_END, N_ORDERS };
 
-static uint64_t saturating_mul(uint64_t a, uint64_t b)
-{
-    uint64_t r;
-    return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
-}
-
 /* Larger goes first. */
 static uint64_t key_of(const sw_placement_item *item, int order)
 {
@@ -47,11 +41,11 @@ static uint64_t key_of(const sw_placement_item *item, int order)
     case BY_BYTES:
         return item->bytes;
     case BY_AREA:
-        return saturating_mul(item->bytes, span);
+        return sw_size_product(item->bytes, span);
     case BY_SPAN:
-        return saturating_mul(span, 1u << 20) + (item->bytes >> 6 & 0xfffff);
+        return sw_size_product(span, 1u << 20) + (item->bytes >> 6 & 0xfffff);
     case BY_AREA_SPAN:
-        return saturating_mul(saturating_mul(item->bytes >> 6, span), span);
+        return sw_size_product(sw_size_product(item->bytes >> 6, span), span);
     case BY_START:
         return UINT32_MAX - item->lower;
     default:

@@ -20,6 +20,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/placement/placement_internal.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 #include <string.h>
 
@@ -73,50 +74,12 @@ typedef struct {
 } work;
 
 /* Whether the caller has asked to stop; once true, always true. */
-static bool asked_to_stop(work *w)
+static bool asked_to_stop(void *context)
 {
+    work *w = context;
     if (!w->stopped && w->opts != NULL && w->opts->stop != NULL)
         w->stopped = w->opts->stop(w->opts->context);
     return w->stopped;
-}
-
-/* ---- sorting ----------------------------------------------------------------------------- */
-
-/* Sort `order`, stable, by key[order[i]] >= 0; the bits of such doubles are ordered as they
- * are. When asked to stop, and `whole` is not set, it leaves any order. */
-static void sort_by_key(work *w, uint32_t *order, bool whole)
-{
-    uint32_t *from = order, *to = w->temp;
-    for (int shift = 0; shift < 64 && (whole || !asked_to_stop(w)); shift += 11) {
-        uint32_t count[2049] = {0};
-        for (uint32_t i = 0; i < w->n; i++) {
-            uint64_t bits;
-            memcpy(&bits, &w->key[from[i]], sizeof bits);
-            count[(bits >> shift & 2047) + 1]++;
-        }
-        uint64_t first;
-        memcpy(&first, &w->key[from[0]], sizeof first);
-        if (count[(first >> shift & 2047) + 1] == w->n)
-            continue; /* all alike in these bits */
-        for (int d = 0; d < 2047; d++)
-            count[d + 1] += count[d];
-        for (uint32_t i = 0; i < w->n; i++) {
-            uint64_t bits;
-            memcpy(&bits, &w->key[from[i]], sizeof bits);
-            to[count[bits >> shift & 2047]++] = from[i];
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != order)
-        memcpy(order, from, w->n * sizeof *order);
-}
-
-static void identity(const work *w, uint32_t *order)
-{
-    for (uint32_t i = 0; i < w->n; i++)
-        order[i] = i;
 }
 
 /* ---- time into sections ------------------------------------------------------------------ */
@@ -127,12 +90,12 @@ static void find_sections(work *w)
     uint32_t *starts = w->by_rank, *ends = w->by_bytes;
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = w->items[i].lower;
-    identity(w, starts);
-    sort_by_key(w, starts, true);
+    sw_order_numbers(starts, w->n);
+    sw_order_by_keys(starts, w->temp, w->key, w->n, NULL, NULL);
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = w->items[i].upper;
-    identity(w, ends);
-    sort_by_key(w, ends, true);
+    sw_order_numbers(ends, w->n);
+    sw_order_by_keys(ends, w->temp, w->key, w->n, NULL, NULL);
     uint32_t begun = 0, e = 0;
     bool ended = true;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -459,7 +422,7 @@ static void rank(work *w, const style *how)
             life * (how->power == 2 ? life : 1) * (how->bytes ? (double)w->items[i].bytes : 1);
     }
     memcpy(w->by_rank, w->by_bytes, w->n * sizeof *w->by_rank);
-    sort_by_key(w, w->by_rank, false);
+    sw_order_by_keys(w->by_rank, w->temp, w->key, w->n, asked_to_stop, w);
 }
 
 /* ---- all runs ---------------------------------------------------------------------------- */
@@ -581,8 +544,8 @@ static sw_status solve(work *w, sw_placement_item *items, size_t lower_bound,
         drop++;
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = (double)(spread(w->lo[i] >> drop) << 1 | spread((w->hi[i] - 1) >> drop));
-    identity(w, w->by_rank);
-    sort_by_key(w, w->by_rank, false);
+    sw_order_numbers(w->by_rank, w->n);
+    sw_order_by_keys(w->by_rank, w->temp, w->key, w->n, asked_to_stop, w);
     for (uint32_t k = 0; k < w->n; k++) {
         const uint32_t i = w->by_rank[k];
         w->points[k] = (point){w->lo[i], w->hi[i], 0};
@@ -592,7 +555,7 @@ static sw_status solve(work *w, sw_placement_item *items, size_t lower_bound,
         w->key[i] = (double)w->items[i].bytes;
         w->by_bytes[i] = w->n - 1 - i; /* of equal ones the first is the higher */
     }
-    sort_by_key(w, w->by_bytes, false);
+    sw_order_by_keys(w->by_bytes, w->temp, w->key, w->n, asked_to_stop, w);
     const size_t bound = lower_bound > peak ? lower_bound : peak;
     const size_t capacity = w->opts != NULL ? w->opts->capacity : 0;
     sw_placement_result result = {.lower_bound = peak, .proved = bound, .method = "niches"};

@@ -743,13 +743,9 @@ static noise_sizes sizes_of(const sw_type *x, const sw_type *w, const swi_noise_
 }
 
 /* Classes are dropped before the bias is added; else the product adds it. */
-static bool drops(const swi_noise_ce_attrs *a)
-{
-    return a->noise.weight.rows != 0 && a->noise.weight.kind == SW_NOISE_DROPOUT;
-}
 static bool product_adds_bias(const swi_noise_ce_attrs *a)
 {
-    return a->has_bias != 0 && !drops(a);
+    return a->has_bias != 0 && !swi_noise_drops(&a->noise);
 }
 
 static sw_cuda_product logits_of(const noise_sizes &s, int64_t rows)
@@ -857,7 +853,7 @@ static sw_status chunk(const noise_pass &p, sw_cuda_ce e, int64_t first, int64_t
     g.p.b = sw_cuda_in(p.l, W);
     SW_TRY(sw_cuda_product_run("noise_linear_ce", &g, p.scratch + p.at.product,
                                p.at.product_bytes, p.queue));
-    if (drops(p.a))
+    if (swi_noise_drops(&p.a->noise))
         SW_TRY(noise_channels("noise_linear_ce", noise_of(p, first, rows), p.logits, p.logits,
                               nullptr, bias, p.s.classes, 1, 1, 0, p.queue));
     else if (noise->weight.rows != 0 || noise->bias.rows != 0)

@@ -3,6 +3,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/map.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 #include "profiler/inspect/timeline.h"
 #include "profiler/record/record.h"
@@ -268,35 +269,20 @@ static int rank(const sw_tensor *v)
     return v->segment == SW_SEGMENT_MODEL ? 0 : v->segment == SW_SEGMENT_INPUT ? 1 : 2;
 }
 
-static uint32_t sort_key(const sw_tl_program *p, uint32_t i, bool death)
-{
-    return death ? p->values[i].death : p->values[i].id;
-}
-
-/* Merge sort of indices, stable. */
 static sw_status sorted(sw_timeline *t, const sw_tl_program *p, bool death,
                         const uint32_t **out)
 {
-    const uint32_t n = p->n_values;
-    uint32_t *a, *b;
-    SW_TRY(sw_timeline_alloc(t, &a, n, sizeof(uint32_t)));
-    SW_TRY(sw_heap_alloc(&b, SW_HEAP_PROFILE, n * sizeof *b));
-    for (uint32_t i = 0; i < n; i++)
-        a[i] = i;
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t at = 0; at < n; at += 2 * width) {
-            size_t l = at, m = at + width < n ? at + width : n, r = m;
-            const size_t middle = m, end = at + 2 * width < n ? at + 2 * width : n;
-            for (m = at; m < end; m++) {
-                const bool left = l < middle && (r == end || sort_key(p, a[l], death) <=
-                                                                 sort_key(p, a[r], death));
-                b[m] = a[left ? l++ : r++];
-            }
-        }
-        memcpy(a, b, n * sizeof *a);
-    }
-    sw_heap_free(b, SW_HEAP_PROFILE, n * sizeof *b);
-    *out = a;
+    const size_t n = p->n_values, bytes = n * (sizeof(uint64_t) + sizeof(uint32_t));
+    uint32_t *order;
+    uint64_t *key;
+    SW_TRY(sw_timeline_alloc(t, &order, n, sizeof *order));
+    SW_TRY(sw_heap_alloc(&key, SW_HEAP_PROFILE, bytes));
+    for (size_t i = 0; i < n; i++)
+        key[i] = death ? p->values[i].death : p->values[i].id;
+    sw_order_numbers(order, n);
+    sw_order_by_keys(order, (uint32_t *)(key + n), key, n, NULL, NULL);
+    sw_heap_free(key, SW_HEAP_PROFILE, bytes);
+    *out = order;
     return SW_OK;
 }
 

@@ -143,9 +143,8 @@ static sw_status read_all(reader *r, const char *part, bool shapes_only)
             SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path, RECORD);
         if (bytes % RECORD != 0)
             SW_FAIL(SW_FORMAT,
-                    "%s: %llu bytes are not whole records of %d bytes: %llu records and "
-                    "%llu bytes "
-                    "are there; the file is cut, or not a binary batch of CIFAR-10",
+                    "%s: %llu bytes are not whole records of %d bytes: %llu records and %llu "
+                    "bytes are there; the file is cut, or not a binary batch of CIFAR-10",
                     r->path, (unsigned long long)bytes, RECORD,
                     (unsigned long long)bytes / RECORD, (unsigned long long)bytes % RECORD);
         r->records[i] = bytes / RECORD;

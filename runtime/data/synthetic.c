@@ -87,9 +87,9 @@ typedef struct {
     int32_t x, y;
 } spot;
 
-static int32_t clamp(int64_t x, int32_t from, int32_t to)
+static int32_t clamp(int64_t x, int32_t most)
 {
-    return x < from ? from : x > to ? to : (int32_t)x;
+    return x < 0 ? 0 : x > most ? most : (int32_t)x;
 }
 
 /* The squared distance of (x, y) from the segment, `length` its squared length, rounded down;
@@ -114,10 +114,10 @@ static void draw(unsigned char *image, spot a, spot b, int32_t radius, int32_t i
 {
     const int32_t edge = radius * radius, core = edge / 4;
     const int32_t length = (b.x - a.x) * (b.x - a.x) + (b.y - a.y) * (b.y - a.y);
-    const int32_t left = clamp(((a.x < b.x ? a.x : b.x) - radius) / UNIT, 0, SIDE - 1);
-    const int32_t right = clamp(((a.x > b.x ? a.x : b.x) + radius) / UNIT, 0, SIDE - 1);
-    const int32_t top = clamp(((a.y < b.y ? a.y : b.y) - radius) / UNIT, 0, SIDE - 1);
-    const int32_t bottom = clamp(((a.y > b.y ? a.y : b.y) + radius) / UNIT, 0, SIDE - 1);
+    const int32_t left = clamp(((a.x < b.x ? a.x : b.x) - radius) / UNIT, SIDE - 1);
+    const int32_t right = clamp(((a.x > b.x ? a.x : b.x) + radius) / UNIT, SIDE - 1);
+    const int32_t top = clamp(((a.y < b.y ? a.y : b.y) - radius) / UNIT, SIDE - 1);
+    const int32_t bottom = clamp(((a.y > b.y ? a.y : b.y) + radius) / UNIT, SIDE - 1);
     for (int32_t row = top; row <= bottom; row++)
         for (int32_t column = left; column <= right; column++) {
             const int32_t d = squared_distance(a, b, length, edge, column * UNIT + UNIT / 2,
@@ -163,7 +163,7 @@ static void draw_digit(unsigned char *image, int digit, uint64_t seed, uint32_t 
         uint32_t word = next_word(&d);
         for (int k = 0; k < 4; k++, word >>= 8) {
             const int32_t noise = ((int32_t)(word & 255) * (2 * grain + 1)) / 256 - grain;
-            image[j + k] = (unsigned char)clamp(image[j + k] + noise, 0, 255);
+            image[j + k] = (unsigned char)clamp(image[j + k] + noise, 255);
         }
     }
 }

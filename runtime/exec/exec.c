@@ -8,6 +8,7 @@
 #include "alloc/base/hash.h"
 #include "alloc/base/message.h"
 #include "alloc/base/poison.h"
+#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/structs.h"
@@ -26,16 +27,6 @@
  * amount that is said to be enough is enough as long as no one else reserves meanwhile, and one
  * byte less is refused. */
 
-static size_t plus(size_t a, size_t b)
-{
-    return b < SIZE_MAX - a ? a + b : SIZE_MAX;
-}
-
-static size_t less(size_t a, size_t b)
-{
-    return a > b ? a - b : 0; /* others may give back while we look */
-}
-
 size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
 {
     return exec->backend->data_bytes(exec, args, trace);
@@ -53,12 +44,13 @@ static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
         /* A model may lie in another budget, or in none. */
         if (!(m->arena == NULL || sw_arena_budget(m->arena) == exec->target.budget))
             continue;
-        n.models = plus(n.models, m->bytes);
+        n.models = sw_size_sum(n.models, m->bytes);
         if (m->arena != NULL)
             taken += sw_arena_height(m->arena);
     }
-    n.others = less(sw_budget_used(exec->target.budget), taken);
-    n.bytes = plus(plus(n.others, n.models), n.data);
+    /* Others may give back while we look. */
+    n.others = sw_size_less(sw_budget_used(exec->target.budget), taken);
+    n.bytes = sw_size_sum(sw_size_sum(n.others, n.models), n.data);
     return n;
 }
 
@@ -70,7 +62,8 @@ static size_t arena_limit(const sw_exec *exec, const sw_run_args *args, const sw
         return exec->arena_limit;
     if (exec->target.budget == NULL || args->immediate)
         return SIZE_MAX;
-    return less(sw_budget_limit(exec->target.budget), beside_arena(exec, args, trace).bytes);
+    return sw_size_less(sw_budget_limit(exec->target.budget),
+                        beside_arena(exec, args, trace).bytes);
 }
 
 swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
@@ -81,14 +74,14 @@ swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_pro
                   .arena = arena};
     if (exec->target.budget == NULL) {
         n.data = n.data != 0 ? n.data : p->slot_bytes;
-        n.bytes = plus(plus(n.models, n.data), arena);
+        n.bytes = sw_size_sum(sw_size_sum(n.models, n.data), arena);
         return n;
     }
     n = beside_arena(exec, args, &p->trace);
     /* it never shrinks */
     const size_t b = sw_arena_height(exec->arena);
     n.arena = arena > b ? arena : b;
-    n.bytes = plus(n.bytes, n.arena);
+    n.bytes = sw_size_sum(n.bytes, n.arena);
     return n;
 }
 
@@ -121,7 +114,8 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
     if (info.n_repeats > 0 && !args->immediate)
         sw_message(again, sizeof again,
                    " although %u ops would run again in backward (%zu bytes without that)",
-                   info.n_repeats, plus(less(need.bytes, need.arena), info.plain_arena_bytes));
+                   info.n_repeats,
+                   sw_size_sum(sw_size_less(need.bytes, need.arena), info.plain_arena_bytes));
     return sw_error_set(status, __FILE__, __LINE__,
                         "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data "
                         "%zu%s)%s%s; the peak is at %s, held by %s",

@@ -133,7 +133,7 @@ static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *given, int n_
     set_spec(ctx, &a.bias, bias);
     if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, swi_op(op), in, n_in, attrs) != SW_OK)
         return ctx->status; /* x as both the product and the noise read it */
-    if (a.weight.rows != 0 && a.weight.kind == SW_NOISE_DROPOUT) {
+    if (swi_noise_drops(&a)) {
         uint32_t y = SWI_NONE;
         SW_TRY(swi_apply(ctx, op, in, 2, attrs, NULL, 0, NULL, &y));
         return drop_rows(ctx, &a, y, n_in > 2 ? in[2] : SWI_NONE, is_image, outs);

@@ -20,11 +20,6 @@ static int scale_at(const swi_binary_attrs *a)
     return a->has_bias ? 3 : 2;
 }
 
-static bool has_noise(const swi_binary_attrs *a)
-{
-    return a->noise.weight.rows != 0 || a->noise.bias.rows != 0;
-}
-
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_binary_attrs *a)
 {
     return (in + 2 * (int64_t)a->pad - kernel) / a->stride + 1;
@@ -35,7 +30,7 @@ static sw_status check(const char *op, const sw_type *in, int n_in, const swi_bi
                        int64_t taps)
 {
     const sw_shape *x = &in[X].shape, *w = &in[LOGITS].shape;
-    const int want = scale_at(a) + (has_noise(a) ? 2 : 0);
+    const int want = scale_at(a) + (swi_has_noise(&a->noise) ? 2 : 0);
     if (in[X].dtype != SW_U8)
         SW_FAIL(SW_INVALID, "%s: bits must be u8, as sw_binarize makes them (got %s)", op,
                 sw_dtype_name(in[X].dtype));
@@ -141,7 +136,7 @@ static sw_status forward(const sw_launch *l, bool is_conv)
                 .a = &a->noise, .x = l->in[X].ptr, .logits = swi_in(l, LOGITS),
                 .bias = a->has_bias ? swi_in(l, BIAS) : NULL, .seed = l->seed,
                 .generation = l->step, .first = l->run);
-    if (has_noise(a)) {
+    if (swi_has_noise(&a->noise)) {
         layer.scale = *swi_in(l, scale_at(a));
         layer.sigma = *swi_in(l, scale_at(a) + 1);
     }

@@ -324,22 +324,12 @@ static swi_noise_attrs chunk_attrs(const swi_noise_ce_attrs *a, int64_t rows, in
     return part;
 }
 
-static bool has_noise(const swi_noise_ce_attrs *a)
-{
-    return a->noise.weight.rows != 0 || a->noise.bias.rows != 0;
-}
-
-/* Classes are dropped: logits are multiplied before the bias is added. */
-static bool drops(const swi_noise_ce_attrs *a)
-{
-    return a->noise.weight.rows != 0 && a->noise.weight.kind == SW_NOISE_DROPOUT;
-}
-
 /* Scratch of the noise of a chunk. */
 static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
 {
     const swi_noise_ce_attrs *a = info->attrs;
-    if (!has_noise(a) || drops(a) || sw_op_noise_linear.scratch_bytes == NULL)
+    if (!swi_has_noise(&a->noise) || swi_noise_drops(&a->noise) ||
+        sw_op_noise_linear.scratch_bytes == NULL)
         return 0;
     const int64_t each = swi_noise_rows_each(&a->noise, info->in[X].shape.dim[0]);
     const swi_noise_attrs part = chunk_attrs(a, rows, each);
@@ -415,9 +405,9 @@ static sw_status add_noise(const noise_pass *p, int64_t first, int64_t rows)
     float sigma = sw_noise_sign(&a->noise, evaluation) * *swi_in(l, SIGMA);
     sw_buffer in[4], out = {.ptr = p->logits, .type = l->in[X].type};
     int n = 0;
-    if (!has_noise(a))
+    if (!swi_has_noise(&a->noise))
         return SW_OK;
-    if (drops(a)) {
+    if (swi_noise_drops(&a->noise)) {
         drop_job j = {p, first};
         l->par->run(l->par, drop_row, &j, (int)rows);
         return SW_OK;
@@ -497,8 +487,8 @@ static sw_status noise_forward(const sw_launch *l)
     p.lse = swi_ce_scratch(&a->ce, most, (char *)l->scratch + p.noise_bytes, &p.sums);
     for (int64_t first = 0, n; first < rows; first += n) {
         n = next_rows(&p, first, most);
-        logits_of(l, p.logits, first, n, a->has_bias && !drops(a) ? swi_in(l, MORE) : NULL,
-                  NULL);
+        logits_of(l, p.logits, first, n,
+                  a->has_bias && !swi_noise_drops(&a->noise) ? swi_in(l, MORE) : NULL, NULL);
         SW_TRY(add_noise(&p, first, n));
         add_losses(&p, first, n);
     }

@@ -373,11 +373,6 @@ OP(noise_conv2d, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = conv_infer,
 /* The part that noise on a table adds to an embedding: y (n..., width) = s sigma E(id), rows of
  * the matrix of noise by ids (n...). in {ids, sigma, [table: dropout], [sigmas]}. */
 
-static bool embedding_drops(const swi_noise_attrs *a)
-{
-    return a->weight.kind == SW_NOISE_DROPOUT;
-}
-
 static sw_status embedding_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_noise_attrs *a = attrs;
@@ -386,9 +381,9 @@ static sw_status embedding_infer(const sw_type *in, int n_in, const void *attrs,
     if (ids->rank < 1 || ids->rank >= SW_MAX_RANK)
         SW_FAIL(SW_INVALID, "noise_embedding: ids must have 1 to %d axes (got %d)",
                 SW_MAX_RANK - 1, (int)ids->rank);
-    if (n_in != MORE + embedding_drops(a) + a->has_sigmas)
+    if (n_in != MORE + swi_noise_drops(a) + a->has_sigmas)
         SW_FAIL(SW_INVALID, "noise_embedding: must have %d inputs (got %d)",
-                MORE + embedding_drops(a) + a->has_sigmas, n_in);
+                MORE + swi_noise_drops(a) + a->has_sigmas, n_in);
     SW_TRY(swi_noise_infer("noise_embedding", a, ids->dim[0], &in[SIGMA]));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
     out[0].shape.dim[out[0].shape.rank++] = a->weight.cols;
@@ -409,7 +404,7 @@ static sw_status embedding_forward(const sw_launch *l)
     if (!swi_adds(l, 0))
         noise_clear(l);
     sw_noise(l->isa)->embedding(swi_out(l, 0), &ids,
-                                embedding_drops(a) ? swi_in(l, MORE) : NULL, &layer, l->par);
+                                swi_noise_drops(a) ? swi_in(l, MORE) : NULL, &layer, l->par);
     return SW_OK;
 }
 
@@ -422,7 +417,7 @@ static sw_status embedding_reference(const sw_reference *r)
         const int64_t id = (int64_t)r->in[X][row];
         const evaluation v = evaluation_of(r, a, row / each, SIGMA);
         for (int64_t j = 0; j < width; j++) {
-            const float w = embedding_drops(a) ? (float)r->in[MORE][id * width + j] : 0.0f;
+            const float w = swi_noise_drops(a) ? (float)r->in[MORE][id * width + j] : 0.0f;
             r->out[0][row * width + j] =
                 v.scale * (double)sw_noise_element(&a->weight, &v.d, id, j, w) *
                 (a->has_sigmas ? r->in[r->n_in - 1][id * width + j] : 1.0);
@@ -633,18 +628,13 @@ OP(noise_affine, 2, 6, 1, ATTRS(swi_noise_attrs), .infer = affine_infer,
 
 enum { TABLE_SIGMA, TABLE_MORE };
 
-static bool table_drops(const swi_noise_table_attrs *a)
-{
-    return a->noise.weight.kind == SW_NOISE_DROPOUT;
-}
-
 static sw_status table_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_noise_table_attrs *a = attrs;
     const sw_shape *s = &a->shape;
-    if (n_in != TABLE_MORE + table_drops(a) + a->noise.has_sigmas)
+    if (n_in != TABLE_MORE + swi_noise_drops(&a->noise) + a->noise.has_sigmas)
         SW_FAIL(SW_INVALID, "noise_table: must have %d inputs (got %d)",
-                TABLE_MORE + table_drops(a) + a->noise.has_sigmas, n_in);
+                TABLE_MORE + swi_noise_drops(&a->noise) + a->noise.has_sigmas, n_in);
     if (s->rank < 3 || s->dim[s->rank - 1] != a->noise.weight.cols || a->first < 0 ||
         s->dim[s->rank - 2] > a->noise.weight.rows - a->first || a->noise.weight.taps != 1)
         SW_FAIL(SW_INVALID, "noise_table: the result must be (rows, ..., n, %lld) (got %s)",
@@ -696,7 +686,7 @@ static void one_evaluation(void *arg, int part)
     const sw_ids ids = {.i32 = l->scratch, .n = n};
     for (int64_t k = 0; k < tables; k++) {
         float *y = swi_out(l, 0) + (part * tables + k) * size;
-        if (table_drops(a))
+        if (swi_noise_drops(&a->noise))
             drop_rows(l, y, n, part);
         else
             sw_noise(l->isa)->embedding(y, &ids, NULL, &layer, &sw_par_alone);
@@ -725,7 +715,8 @@ static sw_status table_reference(const sw_reference *r)
     const int64_t each = swi_elements(s) / evaluations;
     for (int64_t i = 0; i < swi_elements(s); i++) {
         const int64_t row = a->first + i / width % n, col = i % width;
-        const float w = table_drops(a) ? (float)r->in[TABLE_MORE][row * width + col] : 0.0f;
+        const float w =
+            swi_noise_drops(&a->noise) ? (float)r->in[TABLE_MORE][row * width + col] : 0.0f;
         const evaluation v = evaluation_of(r, &a->noise, i / each, TABLE_SIGMA);
         r->out[0][i] = v.scale * (double)sw_noise_element(&a->noise.weight, &v.d, row, col, w) *
                        (a->noise.has_sigmas ? r->in[r->n_in - 1][row * width + col] : 1.0);

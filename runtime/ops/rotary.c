@@ -16,9 +16,7 @@ static sw_status check_rule(const swi_rotary_attrs *a)
                 (double)a->theta);
     if (a->rule != SW_ROTARY_DEFAULT && a->rule != SW_ROTARY_LLAMA3)
         SW_FAIL(SW_INVALID,
-                "rotary: rule must be SW_ROTARY_DEFAULT or SW_ROTARY_LLAMA3 "
-                "(got %d)",
-                a->rule);
+                "rotary: rule must be SW_ROTARY_DEFAULT or SW_ROTARY_LLAMA3 (got %d)", a->rule);
     if (a->rule == SW_ROTARY_DEFAULT && !none)
         SW_FAIL(SW_INVALID, "rotary: factor, low_freq_factor, high_freq_factor and "
                             "original_context are of the rule SW_ROTARY_LLAMA3 alone");
@@ -52,8 +50,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (in[1].dtype != SW_I32 || at->rank != 2 || at->dim[0] != x->dim[0] ||
         at->dim[1] != x->dim[1])
         SW_FAIL(SW_INVALID,
-                "rotary: positions must be i32 (%lld, %lld), as the rows of x (got "
-                "%s %s)",
+                "rotary: positions must be i32 (%lld, %lld), as the rows of x (got %s %s)",
                 (long long)x->dim[0], (long long)x->dim[1], sw_dtype_name(in[1].dtype),
                 SWI_SHAPE(at));
     SW_TRY(check_rule(a));

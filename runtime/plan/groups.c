@@ -4,7 +4,6 @@
  * released waits for the next ones, and the gradient of a function of one number goes up to the
  * value that is recomputed for another gradient. */
 #include "alloc/base/mem.h"
-#include "alloc/base/size.h"
 #include "runtime/base/op_traits.h"
 #include "runtime/device/device.h"
 #include "runtime/ops/ops.h"

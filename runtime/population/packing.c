@@ -34,21 +34,9 @@ typedef struct {
     bool found;
 } packer;
 
-static size_t times(size_t a, size_t b)
-{
-    size_t product;
-    return sw_size_mul(a, b, &product) ? product : SIZE_MAX;
-}
-
-static size_t plus(size_t a, size_t b)
-{
-    size_t sum;
-    return sw_size_add(a, b, &sum) ? sum : SIZE_MAX;
-}
-
 static size_t lanes_of(const packer *p, int threads, size_t slot)
 {
-    return times((size_t)threads, plus(plus(p->arena, p->batch), slot));
+    return sw_size_product((size_t)threads, sw_size_sum(sw_size_sum(p->arena, p->batch), slot));
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -115,7 +103,7 @@ static size_t bytes_of(const packer *p, const size_t *counts)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < p->n; i++)
-        bytes = plus(bytes, times(counts[i], p->shapes[i].member_bytes));
+        bytes = sw_size_sum(bytes, sw_size_product(counts[i], p->shapes[i].member_bytes));
     return bytes;
 }
 
@@ -151,7 +139,8 @@ static sw_status try_threads(packer *p, int threads, size_t *counts)
 {
     size_t all = lanes_of(p, threads, 0);
     for (size_t i = 0; i < p->n; i++)
-        all = plus(all, times(p->shapes[i].members, p->shapes[i].member_bytes));
+        all =
+            sw_size_sum(all, sw_size_product(p->shapes[i].members, p->shapes[i].member_bytes));
     p->bound = 0;
     if (all <= p->budget) { /* no one waits */
         for (size_t i = 0; i < p->n; i++)
@@ -191,7 +180,8 @@ static sw_status pack(packer *p, size_t *counts, size_t *resident, sw_packing *o
         size_t least = 0, worst = 0;
         for (size_t m = 0; m < p->n; m++) {
             const sw_pack_shape *s = &p->shapes[m];
-            const size_t need = plus(plus(s->arena_bytes, s->batch_bytes), s->member_bytes);
+            const size_t need =
+                sw_size_sum(sw_size_sum(s->arena_bytes, s->batch_bytes), s->member_bytes);
             if (need > least) {
                 least = need;
                 worst = m;
@@ -211,10 +201,10 @@ static sw_status pack(packer *p, size_t *counts, size_t *resident, sw_packing *o
     for (size_t j = 0; j < p->n; j++) {
         members += p->shapes[j].members;
         made.resident += p->best[j];
-        made.all_bytes =
-            plus(made.all_bytes, times(p->shapes[j].members, p->shapes[j].member_bytes));
+        made.all_bytes = sw_size_sum(
+            made.all_bytes, sw_size_product(p->shapes[j].members, p->shapes[j].member_bytes));
     }
-    made.all_bytes = plus(made.all_bytes, lanes_of(p, p->threads, 0));
+    made.all_bytes = sw_size_sum(made.all_bytes, lanes_of(p, p->threads, 0));
     made.waiting = members - made.resident;
     made.resident_bytes = p->best_bytes;
     made.lane_bytes = lanes_of(p, threads, made.waiting > 0 ? p->best_slot : 0);

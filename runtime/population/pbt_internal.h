@@ -73,10 +73,10 @@ typedef struct {
 /* All that changes and is saved as it is. */
 typedef struct {
     uint64_t n_exploits, n_rank, n_heap, n_queue, queue_at;
-    uint64_t n_ready; /* synch: members that wait for the others */
-    uint64_t n_go_on; /* members that have not ended */
-    uint64_t turn_n;  /* synch: members that have a score, of the turn that goes on; 0: none */
-    uint64_t turn_at; /* the next of them */
+    uint64_t n_ready;      /* synch: members that wait for the others */
+    uint64_t n_go_on;      /* members that have not ended */
+    uint64_t hole;         /* saved states have eight bytes here that say nothing */
+    uint64_t turn_at;      /* the next of them */
     uint64_t turn_last;    /* after the last one that may be replaced */
     uint64_t turn_top;     /* donors among them */
     int64_t target, donor; /* an exploit that was decided and is not done; -1: none */

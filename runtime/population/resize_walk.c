@@ -58,14 +58,6 @@ static inline bool swi_walk_is_resized(const swi_walk *w, uint32_t k, int d)
     return w->positions && w->axes->at[w->side][swi_walk_axis_of(w, k, d)] != SWI_NONE;
 }
 
-static void walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner);
-static void walk_tie(swi_walk *w, uint32_t a, int da, uint32_t b, int db);
-static void walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
-                      int64_t from_b, int64_t n);
-static void walk_refuse(swi_walk *w, uint32_t k, int d, const char *what);
-static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n);
-static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what);
-
 /* ---- utility ----------------------------------------------------------------------------- */
 
 /* Squares of the elements of one parameter, in order, to the units of its axis. */
@@ -483,6 +475,72 @@ sw_status swi_nets_compare(const swi_net *from, const swi_net *to)
     return SW_OK;
 }
 
+/* The ties of each op, by the word of its line in ops.def (runtime/base/op_traits.h). An axis
+ * of another length that an op does not mention cannot go through it. */
+
+/* SW_UNSUPPORTED, by the op's name, where the axis is resized. */
+static void walk_refuse(swi_walk *w, uint32_t k, int d, const char *what)
+{
+    if (w->status == SW_OK && swi_walk_is_resized(w, k, d))
+        w->status = swi_axis_refuse(w->axes, swi_walk_axis_of(w, k, d), SW_UNSUPPORTED, what,
+                                    swi_op(w->node->op)->name);
+}
+
+/* The axis's positions must stay: swi_axis_fix, with the op's name. */
+static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what)
+{
+    swi_walk_see(w, k, d);
+    if (w->status == SW_OK && w->side == SWI_FROM && swi_walk_is_resized(w, k, d))
+        w->status =
+            swi_axis_fix(w->axes, swi_walk_axis_of(w, k, d), what, swi_op(w->node->op)->name);
+}
+
+/* Position from_a + i of the one and position from_b + i / inner % part of the other are one.
+ */
+static void walk_join(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
+                      int64_t from_b, int64_t n, int64_t inner, int64_t part)
+{
+    const uint32_t axis_a = swi_walk_axis_of(w, a, da), axis_b = swi_walk_axis_of(w, b, db);
+    const uint32_t *at = w->axes->at[w->side];
+    swi_walk_see(w, a, da);
+    swi_walk_see(w, b, db);
+    if (!w->positions)
+        swi_axis_join(w->axes, axis_a, axis_b);
+    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && part > 0 && i < n; i++)
+        swi_position_join(w->axes, w->side, at[axis_a] + (uint32_t)(from_a + i),
+                          at[axis_b] + (uint32_t)(from_b + i / inner % part));
+}
+
+/* Position from_a + i of the one and position i of the other are one. */
+static void walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
+                      int64_t n)
+{
+    walk_join(w, a, da, from_a, b, db, 0, n, 1, n);
+}
+
+static void walk_tie(swi_walk *w, uint32_t a, int da, uint32_t b, int db)
+{
+    if (da >= 0 && db >= 0 && da < swi_walk_shape_of(w, a)->rank &&
+        db < swi_walk_shape_of(w, b)->rank &&
+        swi_walk_shape_of(w, a)->dim[da] == swi_walk_shape_of(w, b)->dim[db])
+        walk_span(w, a, da, 0, b, db, swi_walk_shape_of(w, a)->dim[da]);
+}
+
+/* The first n axes. */
+static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n)
+{
+    for (int d = 0; d < n; d++)
+        walk_tie(w, a, d, b, d);
+}
+
+/* The whole axis k is a run of axes before `inner` elements: position p of it is that of
+ * the run's axis (run, d). */
+static void walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner)
+{
+    walk_join(w, whole, dw, 0, run, d, 0, swi_walk_shape_of(w, whole)->dim[dw], inner,
+              swi_walk_shape_of(w, run)->dim[d]);
+}
+
 /* Ties of views and concatenations: axes that move, merge, and lie one after the other. */
 
 /* Axes from..end of operand `run` are axis dw of `whole`: tie the one whose length changes. */
@@ -579,7 +637,7 @@ static void tie_slice(swi_walk *w)
     for (int d = 0; d < rank; d++)
         if (d != axis)
             walk_tie(w, 0, d, 1, d);
-    walk_span(w, 0, axis, a->from, 1, axis, 0, swi_walk_shape_of(w, 1)->dim[axis]);
+    walk_span(w, 0, axis, a->from, 1, axis, swi_walk_shape_of(w, 1)->dim[axis]);
 }
 
 /* By the words of op_traits.h, each file some of them. */
@@ -595,7 +653,7 @@ static void tie_concat(swi_walk *w)
         for (int d = 0; d < rank; d++)
             if (d != axis)
                 walk_tie(w, k, d, out, d);
-        walk_span(w, out, axis, at, k, axis, 0, n);
+        walk_span(w, out, axis, at, k, axis, n);
         at += n;
     }
 }
@@ -644,10 +702,10 @@ static bool reads_by(swi_walk *w, uint32_t k, int d)
     return axis != SWI_NONE;
 }
 
-static void must_read_by(swi_walk *w, uint32_t k, int d)
+static void must_read_by(swi_walk *w, int d)
 {
-    if (!reads_by(w, k, d))
-        walk_refuse(w, k, d, "is summed over by what is no tensor of the model, in");
+    if (!reads_by(w, 1, d))
+        walk_refuse(w, 1, d, "is summed over by what is no tensor of the model, in");
 }
 
 /* ---- products -------------------------------------------------------------------------- */
@@ -657,7 +715,7 @@ static void tie_linear(swi_walk *w)
 {
     const uint32_t out = w->node->n_in;
     walk_tie(w, 0, swi_walk_last_of(w, 0), 1, 1);
-    must_read_by(w, 1, 1);
+    must_read_by(w, 1);
     walk_tie_front(w, 0, out, swi_walk_last_of(w, 0));
     walk_tie(w, out, swi_walk_last_of(w, out), 1, 0);
     if (w->node->n_in > 2)
@@ -693,7 +751,7 @@ static void tie_convs(swi_walk *w, bool transposed)
             walk_block(w, out, 1, 0, 1, each);
     } else if (groups == 1) {
         walk_tie(w, other, 1, 1, 1);
-        must_read_by(w, 1, !transposed);
+        must_read_by(w, !transposed);
     }
 }
 
@@ -762,72 +820,6 @@ static void tie_heads(swi_walk *w)
             join_heads(w, k, k < n_in ? parts : 1, out);
 }
 
-/* The ties of each op, by the word of its line in ops.def (runtime/base/op_traits.h). An axis
- * of another length that an op does not mention cannot go through it. */
-
-/* SW_UNSUPPORTED, by the op's name, where the axis is resized. */
-static void walk_refuse(swi_walk *w, uint32_t k, int d, const char *what)
-{
-    if (w->status == SW_OK && swi_walk_is_resized(w, k, d))
-        w->status = swi_axis_refuse(w->axes, swi_walk_axis_of(w, k, d), SW_UNSUPPORTED, what,
-                                    swi_op(w->node->op)->name);
-}
-
-/* The axis's positions must stay: swi_axis_fix, with the op's name. */
-static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what)
-{
-    swi_walk_see(w, k, d);
-    if (w->status == SW_OK && w->side == SWI_FROM && swi_walk_is_resized(w, k, d))
-        w->status =
-            swi_axis_fix(w->axes, swi_walk_axis_of(w, k, d), what, swi_op(w->node->op)->name);
-}
-
-/* Position from_a + i of the one and position from_b + i / inner % part of the other are one.
- */
-static void walk_join(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
-                      int64_t from_b, int64_t n, int64_t inner, int64_t part)
-{
-    const uint32_t axis_a = swi_walk_axis_of(w, a, da), axis_b = swi_walk_axis_of(w, b, db);
-    const uint32_t *at = w->axes->at[w->side];
-    swi_walk_see(w, a, da);
-    swi_walk_see(w, b, db);
-    if (!w->positions)
-        swi_axis_join(w->axes, axis_a, axis_b);
-    for (int64_t i = 0; swi_walk_is_resized(w, a, da) && part > 0 && i < n; i++)
-        swi_position_join(w->axes, w->side, at[axis_a] + (uint32_t)(from_a + i),
-                          at[axis_b] + (uint32_t)(from_b + i / inner % part));
-}
-
-/* Position i of the one and position i of the other, from these on, are one. */
-static void walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
-                      int64_t from_b, int64_t n)
-{
-    walk_join(w, a, da, from_a, b, db, from_b, n, 1, n);
-}
-
-static void walk_tie(swi_walk *w, uint32_t a, int da, uint32_t b, int db)
-{
-    if (da >= 0 && db >= 0 && da < swi_walk_shape_of(w, a)->rank &&
-        db < swi_walk_shape_of(w, b)->rank &&
-        swi_walk_shape_of(w, a)->dim[da] == swi_walk_shape_of(w, b)->dim[db])
-        walk_span(w, a, da, 0, b, db, 0, swi_walk_shape_of(w, a)->dim[da]);
-}
-
-/* The first n axes. */
-static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n)
-{
-    for (int d = 0; d < n; d++)
-        walk_tie(w, a, d, b, d);
-}
-
-/* The whole axis k is a run of axes before `inner` elements: position p of it is that of
- * the run's axis (run, d). */
-static void walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner)
-{
-    walk_join(w, whole, dw, 0, run, d, 0, swi_walk_shape_of(w, whole)->dim[dw], inner,
-              swi_walk_shape_of(w, run)->dim[d]);
-}
-
 /* ---- the others -------------------------------------------------------------------------- */
 
 static void tie_same(swi_walk *w)
@@ -850,8 +842,8 @@ static void tie_halves(swi_walk *w)
     }
     walk_tie_front(w, 0, 1, last);
     const int64_t half = swi_walk_shape_of(w, 1)->dim[last];
-    walk_span(w, 0, last, 0, 1, last, 0, half);
-    walk_span(w, 0, last, half, 1, last, 0, half);
+    walk_span(w, 0, last, 0, 1, last, half);
+    walk_span(w, 0, last, half, 1, last, half);
 }
 
 /* An axis of n hidden units, or of n gates for each in turn, a run for each gate. */
@@ -991,7 +983,7 @@ static void tie_node(swi_walk *w)
         break;
     case SWI_AXES_LINEAR_LOSS:
         walk_tie(w, 0, 1, 1, 1);
-        must_read_by(w, 1, 1);
+        must_read_by(w, 1);
         walk_fix(w, 0, 0, "reaches the loss");
         walk_fix(w, 1, 0, "reaches the loss");
         for (uint32_t k = 2; k < w->node->n_in; k++)

@@ -220,16 +220,9 @@ static sw_status tensor_pour(const swi_tensor *tensor, swi_take_piece *take, voi
     return SW_OK;
 }
 
-static sw_status add_piece(void *sum, const void *bytes, size_t at, size_t n)
-{
-    (void)at; /* they come in order, here and below */
-    swi_checksum_add(sum, bytes, n);
-    return SW_OK;
-}
-
 static sw_status write_piece(void *file, const void *bytes, size_t at, size_t n)
 {
-    (void)at;
+    (void)at; /* they come in order */
     return n > 0 ? sw_file_write(file, bytes, n) : SW_OK;
 }
 
@@ -239,7 +232,7 @@ static sw_status write_all(const writing *w, sw_file *file)
     for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i)) {
         swi_checksum sum;
         swi_checksum_begin(&sum);
-        SW_TRY(tensor_pour(&w->list->at[i], add_piece, &sum));
+        SW_TRY(tensor_pour(&w->list->at[i], swi_checksum_piece, &sum));
         *to++ = swi_checksum_end(&sum);
     }
     size_t bytes;

@@ -1,5 +1,6 @@
 /* The parts of `stepwell place` from inside: sorting, reading, and the sweep that checks every
  * answer, held against the quadratic checker on sound and on spoilt placements. */
+#include "alloc/base/order.h"
 #include "alloc/placement/placement_internal.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
@@ -37,7 +38,8 @@ SW_TEST("sorting is stable and whole")
         const uint64_t mask = ~UINT64_C(0) >> sw_dice_below(&dice, 64);
         for (size_t i = 0; i < n; i++)
             key[i] = sw_dice_next(&dice) & mask;
-        place_sort(order, scratch, key, n);
+        sw_order_numbers(order, n);
+        sw_order_by_keys(order, scratch, key, n, NULL, NULL);
         size_t wrong = 0;
         uint64_t sum = 0;
         for (size_t i = 0; i < n; i++) {

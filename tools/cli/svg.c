@@ -96,15 +96,9 @@ void svg_open_text(svg *s, const char *class, long long x, long long y)
     svg_print(s, ">");
 }
 
-static sw_status write_all(void *context, sw_file *file)
-{
-    const svg *s = context;
-    return sw_file_write(file, s->bytes, s->used);
-}
-
 sw_status svg_save(const svg *s, const char *path)
 {
-    return cli_saved(sw_file_replace(path, write_all, (svg *)(uintptr_t)s));
+    return cli_saved(sw_file_replace_bytes(path, s->bytes, s->used));
 }
 
 void svg_free(svg *s)

@@ -46,15 +46,14 @@ static const char notes[] =
     "batch), samples, strategy, noise, sigma, optimizer, lr, seed, threads, generations (that "
     "were made), reached (--target), evaluations, not_finite (fitness that was no finite "
     "number), fitness (mean, best, worst, deviation of the last generation); test_loss, "
-    "test_accuracy or test_steps (mean of an episode), test_rows; "
-    "predicted_peak_bytes, measured_peak_bytes (of a run under noise), inference_peak_bytes "
-    "(planned, of the same batch without noise), model_bytes, arena_bytes, data_bytes, "
-    "total_bytes, lower_bound_bytes, update_arena_bytes, update_peak_bytes (of the program "
-    "that updates), es_bytes (fitness and order), noise_bytes (of the plan: noise that "
-    "outlives its op), noise_scratch_bytes (of the op that takes most), "
-    "evaluations_per_second, "
-    "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. "
-    "With several processes also transport, transport_bytes (of each rank, for exchanges) and "
+    "test_accuracy or test_steps (mean of an episode), test_rows; predicted_peak_bytes, "
+    "measured_peak_bytes (of a run under noise), inference_peak_bytes (planned, of the same "
+    "batch without noise), model_bytes, arena_bytes, data_bytes, total_bytes, "
+    "lower_bound_bytes, update_arena_bytes, update_peak_bytes (of the program that updates), "
+    "es_bytes (fitness and order), noise_bytes (of the plan: noise that outlives its op), "
+    "noise_scratch_bytes (of the op that takes most), evaluations_per_second, wall_ns, "
+    "evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. With "
+    "several processes also transport, transport_bytes (of each rank, for exchanges) and "
     "ranks: host, runs (of slices), predicted_peak_bytes, measured_peak_bytes, sent_bytes, "
     "waited_ns, transport_resident_bytes (that it takes itself), made_twice (estimates that "
     "might not have been finite) and update_ns (its part of the updates, without waiting) of "
@@ -209,7 +208,7 @@ static int check(es_run *r)
         return cli_error(
             CLI_USAGE, "--target must be a share that is right, above 0 and at most 1 (got %g)",
             o->target);
-    CLI_TRY(job_ranks_check(o->rank_timeout));
+    CLI_TRY(job_ranks_check(j, o->rank_timeout, ""));
     return job_check(j);
 }
 
@@ -377,7 +376,7 @@ static int run(es_run *r)
     if (ran == SW_OK && r->opts.save != NULL && r->generation > 0)
         ran = job_save_params(&r->opts.job, r->job.net.model, r->opts.save);
     CLI_LIBRARY(ran, false);
-    const int status = es_check_witness(r);
+    const int status = result_check_witnesses(&r->job, r->measured);
     return es_print(r, cli_interrupted() || r->stopped ? CLI_INTERRUPTED : status);
 }
 

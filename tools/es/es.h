@@ -10,6 +10,7 @@
 #include "tools/es/cart_pole.h"
 #include "tools/job/outputs.h"
 #include "tools/job/job_ranks.h"
+#include "tools/job/result.h"
 #include "tools/job/saves.h"
 
 /* A field for each option of es_options.def, as it was given. */
@@ -23,13 +24,6 @@ enum {
 #define ES_ROW(field, ...) +1
 #include "tools/es/es_options.def"
 };
-
-/* Observations of one program. */
-typedef struct {
-    uint64_t runs;
-    size_t peak_bytes;       /* the highest of all runs */
-    sw_witness_info witness; /* size 0: none */
-} es_measured;
 
 /* Without noise, over the test part: loss and what was right, or the steps of episodes. */
 typedef struct {
@@ -83,7 +77,7 @@ typedef struct {
     uint64_t evaluations, not_finite;
 
     /* Measurements. */
-    es_measured measured[JOB_PROGRAMS];
+    result_runs measured[JOB_PROGRAMS];
     sw_plan_info update;   /* of the program that updates */
     size_t inference_peak; /* of the same batch without noise, planned; 0: not known */
     size_t noise_bytes;    /* of the plan of a run: noise that outlives its op, and model */
@@ -131,6 +125,5 @@ SW_MUST_USE sw_status es_save_last(es_run *r);
 SW_MUST_USE sw_status es_look_at_plan(es_run *r);
 /* The most that any program needs, with the fitness of a generation. */
 size_t es_total_bytes(const es_run *r);
-int es_check_witness(const es_run *r);
 /* The result on standard output, as text or JSON. Returns the exit status. */
 int es_print(es_run *r, int status);

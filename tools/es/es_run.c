@@ -4,7 +4,6 @@
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
 #include "tools/es/es.h"
-#include "tools/job/result.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -185,7 +184,24 @@ sw_status es_profile_open(es_run *r)
     return sw_exec_set_profile(r->job.exec, r->profile);
 }
 
-static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
+/* ---- one run ----------------------------------------------------------------------------- */
+
+static sw_status keep_peak(es_run *r, job_which which)
+{
+    result_runs *m = &r->measured[which];
+    sw_run_info info = SW_OPTS(sw_run_info);
+    SW_TRY(sw_last_run(r->job.exec, &info));
+    result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
+    m->runs++;
+    return SW_OK;
+}
+
+static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
+{
+    SW_TRY(result_witness(&r->measured[which], r->opts.witness, r->job.exec, args));
+    SW_TRY(sw_run(r->job.exec, args));
+    return keep_peak(r, which);
+}
 
 /* ---- es batch ---------------------------------------------------------------------------- */
 
@@ -325,34 +341,6 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
     return SW_OK;
 }
 
-/* ---- one run ----------------------------------------------------------------------------- */
-
-static sw_status keep_peak(es_run *r, job_which which)
-{
-    es_measured *m = &r->measured[which];
-    sw_run_info info = SW_OPTS(sw_run_info);
-    SW_TRY(sw_last_run(r->job.exec, &info));
-    m->peak_bytes = info.peak_bytes > m->peak_bytes ? info.peak_bytes : m->peak_bytes;
-    m->runs++;
-    return SW_OK;
-}
-
-static sw_status witness(es_run *r, job_which which, const sw_run_args *args)
-{
-    es_measured *m = &r->measured[which];
-    if (!r->opts.witness || m->runs > 0)
-        return SW_OK;
-    m->witness.size = sizeof m->witness;
-    return sw_witness(r->job.exec, args, SW_WITNESS_ALL, &m->witness);
-}
-
-static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
-{
-    SW_TRY(witness(r, which, args));
-    SW_TRY(sw_run(r->job.exec, args));
-    return keep_peak(r, which);
-}
-
 /* ---- ranks ------------------------------------------------------------------------------- */
 
 /* Each rank says where it is and whether it was interrupted, after the fitness of its slices.
@@ -490,7 +478,7 @@ static sw_status evaluate_slice(es_run *r, uint32_t slice)
     }
     sw_run_args args = job_args(&r->job, JOB_TRAIN, r->inputs, r->generation);
     args.es_slice = slice;
-    SW_TRY(witness(r, JOB_TRAIN, &args));
+    SW_TRY(result_witness(&r->measured[JOB_TRAIN], r->opts.witness, r->job.exec, &args));
     SW_TRY(sw_es_evaluate(r->job.es, r->job.exec, &args, slice, "loss"));
     if (r->ranks != NULL) {
         sw_array losses;
@@ -673,14 +661,6 @@ size_t es_total_bytes(const es_run *r)
     return (runs > update ? runs : update) + sw_es_bytes(r->job.es) + transport_bytes(r);
 }
 
-int es_check_witness(const es_run *r)
-{
-    int status = CLI_DONE;
-    for (int i = 0; i < JOB_PROGRAMS && status == CLI_DONE; i++)
-        status = result_check_witness(&r->job.program[i], &r->measured[i].witness);
-    return status;
-}
-
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 static double per_second(const es_run *r)
@@ -721,9 +701,9 @@ static int print_json(es_run *r, int status, const job_rank *of)
                           tested && !isnan(r->test.score), r->test.score);
     sw_json_put_known(&json, "test_rows", tested, (uint64_t)r->test.rows);
     const sw_plan_info *p = &r->job.program[JOB_TRAIN].plan;
-    const es_measured *m = &r->measured[JOB_TRAIN];
+    const result_runs *m = &r->measured[JOB_TRAIN];
     sw_json_put_u64(&json, "predicted_peak_bytes", p->peak_bytes);
-    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
+    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, m->bytes.peak_bytes);
     sw_json_put_u64(&json, "inference_peak_bytes", r->inference_peak);
     SW_JSON_PUT(&json, p, model_bytes, arena_bytes, data_bytes);
     sw_json_put_u64(&json, "total_bytes", es_total_bytes(r));
@@ -757,7 +737,7 @@ int es_print(es_run *r, int status)
 {
     const job_rank own = {.done = r->runs,
                           .predicted_peak_bytes = r->job.program[JOB_TRAIN].plan.peak_bytes,
-                          .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes,
+                          .measured_peak_bytes = r->measured[JOB_TRAIN].bytes.peak_bytes,
                           .update_ns = r->update_ns - r->update_waited_ns};
     job_rank *of = (job_rank *)(void *)r->found; /* what it had is used up */
     if (r->ranks != NULL)
@@ -781,11 +761,12 @@ int es_print(es_run *r, int status)
              o->job.threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     const sw_plan_info *p = &r->job.program[JOB_TRAIN].plan;
-    const es_measured *m = &r->measured[JOB_TRAIN];
+    const result_runs *m = &r->measured[JOB_TRAIN];
     char found[96] = "not measured", text[400];
     if (m->runs > 0)
         snprintf(found, sizeof found, "%s measured",
-                 m->peak_bytes == p->peak_bytes ? "the same" : cli_digits(m->peak_bytes).text);
+                 m->bytes.peak_bytes == p->peak_bytes ? "the same"
+                                                      : cli_digits(m->bytes.peak_bytes).text);
     snprintf(text, sizeof text, "%s predicted, %s; inference of the same batch has %s",
              result_both(p->peak_bytes).text, found, cli_digits(r->inference_peak).text);
     printf("\npeak    ");

@@ -22,12 +22,6 @@ typedef struct {
     bool json, quiet;
 } eval_opts;
 
-/* Observations of a program. */
-typedef struct {
-    uint64_t runs;
-    result_bytes bytes;
-} eval_measured;
-
 /* Confusion is counted up to so many classes: 128 MiB. */
 #define EVAL_COUNTED 4096
 
@@ -35,8 +29,8 @@ typedef struct {
     eval_opts opts;
     job job;
     sw_loader *loader;
-    eval_measured measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
-    uint64_t *counts;          /* (classes, classes); NULL: nothing is counted */
+    result_runs measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
+    uint64_t *counts;        /* (classes, classes); NULL: nothing is counted */
     size_t counts_bytes;
     int64_t rows;       /* that went through */
     result_score score; /* of them; not of predict */
@@ -74,7 +68,7 @@ static char *eval_class_name(const evaluation *e, int64_t k, char *to)
 
 static result_measured eval_found(const evaluation *e, job_which which)
 {
-    const eval_measured *m = &e->measured[which - JOB_EVAL];
+    const result_runs *m = &e->measured[which - JOB_EVAL];
     return (result_measured){m->runs > 0 ? m->bytes.phase : NULL, m->bytes.peak_bytes, "arena"};
 }
 
@@ -141,7 +135,7 @@ static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, voi
     sw_array scores;
     SW_TRY(sw_run(e->job.exec, &args));
     SW_TRY(sw_last_run(e->job.exec, &info));
-    eval_measured *m = &e->measured[which - JOB_EVAL];
+    result_runs *m = &e->measured[which - JOB_EVAL];
     m->runs++;
     result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
     e->warm_runs += info.warm != 0;

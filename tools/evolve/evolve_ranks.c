@@ -9,13 +9,9 @@
 int evolve_ranks_check(const evolve *e)
 {
     const evolve_opts *o = &e->opts;
-    const char *no = cli_given("--print-space --price");
-    CLI_TRY(job_ranks_check(o->rank_timeout));
+    CLI_TRY(job_ranks_check(&o->job, o->rank_timeout, "--print-space --price"));
     if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1)
         return CLI_GO;
-    if (no != NULL)
-        return cli_error(CLI_USAGE, "%s is not supported over several processes: start one",
-                         no);
     for (size_t i = 0; i < e->n_fitness; i++)
         if (e->fitness[i].kind == SW_FITNESS_TIME)
             return cli_error(CLI_USAGE,

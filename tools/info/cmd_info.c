@@ -719,10 +719,8 @@ int tool_info(int argc, char **argv)
             "file has file, kind, says, bytes, whole (true, or null of what has no checksum), "
             "damage, notes (key, text), tensors (none) and advice.\n"
             "hf:FOLDER and hf:ORG/NAME, of the hub's cache, are models of transformers (gpt2, "
-            "llama, "
-            "qwen2, qwen3, mistral): what config.json says, and whether the tensors are those "
-            "of "
-            "such a model. Nothing is downloaded.\n"
+            "llama, qwen2, qwen3, mistral): what config.json says, and whether the tensors are "
+            "those of such a model. Nothing is downloaded.\n"
             "With --diff the status is 0 where tensors and metadata are the same, 1 where they "
             "differ, 3 where a file is damaged. When and by which command a checkpoint was "
             "saved is shown and makes no difference.",

@@ -19,11 +19,15 @@ void job_ranks_one_voice(int argc, char **argv)
     cli_no_usage(alike);
 }
 
-int job_ranks_check(double timeout_s)
+int job_ranks_check(const job_opts *o, double timeout_s, const char *without)
 {
-    if (timeout_s >= 1.0 && timeout_s <= 1e6)
+    const char *no = cli_given(without);
+    if (!(timeout_s >= 1.0 && timeout_s <= 1e6))
+        return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)",
+                         timeout_s);
+    if (o->ranks != NULL || swi_ranks_started(NULL) == 1 || no == NULL)
         return CLI_GO;
-    return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)", timeout_s);
+    return cli_error(CLI_USAGE, "%s is not supported over several processes: start one", no);
 }
 
 /* So that all have one plan, and the same bits. */
@@ -161,13 +165,10 @@ void job_ranks_profile(const swi_ranks *ranks, sw_profile *profile, bool ends)
     if (ranks == NULL || profile == NULL)
         return;
     const int rank = swi_ranks_rank(ranks);
-    const sw_prof_rank record = {.ends = ends,
-                                 .rank = rank,
-                                 .ranks = swi_ranks_size(ranks),
-                                 .host = swi_ranks_host(ranks, rank),
-                                 .run = swi_ranks_run(ranks),
-                                 .sent_bytes = swi_ranks_sent(ranks),
-                                 .waited_ns = swi_ranks_waited(ranks)};
+    const sw_prof_rank record =
+        SW_INIT(.ends = ends, .rank = rank, .ranks = swi_ranks_size(ranks),
+                .host = swi_ranks_host(ranks, rank), .run = swi_ranks_run(ranks),
+                .sent_bytes = swi_ranks_sent(ranks), .waited_ns = swi_ranks_waited(ranks));
     sw_prof_rank_record(profile, &record);
 }
 

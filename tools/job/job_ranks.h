@@ -10,8 +10,8 @@
 /* Before options are read, until the ranks join: the first one says for all what is wrong with
  * them. Not with --ranks off, nor where a launcher was given several command lines. */
 void job_ranks_one_voice(int argc, char **argv);
-/* Options alone: CLI_GO or CLI_USAGE. */
-int job_ranks_check(double timeout_s);
+/* Options alone, `without` being those that one process alone has: CLI_GO or CLI_USAGE. */
+int job_ranks_check(const job_opts *opts, double timeout_s, const char *without);
 /* Join the other ranks, before anything is read, and share the machine's memory with those on
  * it. The lowest --isa and the least --memory-budget of all become those of each. Ranks but the
  * first make no notes, and until all are alike they keep an error for a second: the first may

@@ -339,16 +339,28 @@ result_text result_witnesses_text(const sw_witness_info *w)
     return t;
 }
 
-int result_check_witness(const job_program *program, const sw_witness_info *w)
+sw_status result_witness(result_runs *runs, bool asked, sw_exec *exec, const sw_run_args *args)
 {
-    if (w->size != 0 && (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL))
-        return cli_error(CLI_FAILED,
-                         "%s: the witnesses found %u disagreements with the plan: %s",
-                         program->name, w->n_faults, w->first_fault);
-    if (w->size != 0 && !result_phases_equal(w->phase, program->plan.phase))
-        return cli_error(CLI_FAILED,
-                         "%s: the access witness observed other bytes than were planned",
-                         program->name);
+    if (!asked || runs->runs > 0)
+        return SW_OK;
+    runs->witness.size = sizeof runs->witness;
+    return sw_witness(exec, args, SW_WITNESS_ALL, &runs->witness);
+}
+
+int result_check_witnesses(const job *j, const result_runs *of)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const job_program *p = &j->program[i];
+        const sw_witness_info *w = &of[i].witness;
+        if (w->size != 0 && (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL))
+            return cli_error(CLI_FAILED,
+                             "%s: the witnesses found %u disagreements with the plan: %s",
+                             p->name, w->n_faults, w->first_fault);
+        if (w->size != 0 && !result_phases_equal(w->phase, p->plan.phase))
+            return cli_error(CLI_FAILED,
+                             "%s: the access witness observed other bytes than were planned",
+                             p->name);
+    }
     return CLI_DONE;
 }
 

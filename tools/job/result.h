@@ -97,9 +97,6 @@ void result_witnesses_add(result_witnesses *to, const sw_witness_info *w);
 void result_put_witnesses(sw_json *json, const result_witnesses *w);
 /* "access agrees, extent DISAGREES, .." */
 result_text result_witnesses_text(const sw_witness_info *w);
-/* CLI_DONE, or CLI_FAILED with a line where a witness disagrees with the plan of the program.
- */
-int result_check_witness(const job_program *program, const sw_witness_info *w);
 
 /* A summary of the model: how `plan` and `train` show it. */
 
@@ -127,6 +124,21 @@ typedef struct {
 /* A visitor; `to` is a share_list. */
 void share_list_add(void *to, const sw_share *share);
 void share_list_free(share_list *list);
+
+/* Observations of the runs of one program; begins as zeros. */
+typedef struct {
+    uint64_t runs;
+    result_bytes bytes;
+    size_t bump_bytes;       /* the most of all runs */
+    sw_witness_info witness; /* size 0: none */
+    share_list shares;       /* of the first run, where the result shows them */
+} result_runs;
+/* Where it is asked for, witness what would be the first run. */
+SW_MUST_USE sw_status result_witness(result_runs *runs, bool asked, sw_exec *exec,
+                                     const sw_run_args *args);
+/* CLI_DONE, or CLI_FAILED with a line where a witness disagrees with the plan of a program:
+ * `of` has those of the job. */
+int result_check_witnesses(const job *j, const result_runs *of);
 
 /* "roles" and "layers": lists of {"name", "predicted": {"at_peak_bytes", "peak_bytes"}}, and
  * with `measured` the same under "measured", null where nothing ran. An error stays in the JSON

@@ -29,8 +29,7 @@ static int settle(tool_settings *s, const char *name)
         return cli_error(CLI_USAGE, "--context: %s", sw_last_error());
     if (beyond)
         cli_note("--context %" PRId64 " is more than the %" PRId64
-                 " positions that the model was "
-                 "made for",
+                 " positions that the model was made for",
                  s->context, config.context);
     s->vocabulary = config.vocabulary;
     if (s->adapter != NULL && (s->lora > 0 || s->lora_alpha >= 0.0))

@@ -394,9 +394,8 @@ static void put_patterns(sw_json *j, const saving *s, bool ranks)
     sw_json_end(j);
 }
 
-static sw_status write_config(void *context, sw_file *file)
+static sw_status save_config(const saving *s, const char *path)
 {
-    const saving *s = context;
     sw_json j;
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_json_begin(&j, '{');
@@ -417,7 +416,7 @@ static sw_status write_config(void *context, sw_file *file)
     sw_json_line(&j);
     sw_status status = j.status;
     if (status == SW_OK)
-        status = sw_file_write(file, j.bytes, j.used);
+        status = sw_file_replace_bytes(path, j.bytes, j.used);
     sw_json_free(&j);
     return status;
 }
@@ -431,7 +430,7 @@ sw_status hf_adapter_save(const hf_adapter_shape *shape, const hf_config *config
     SW_TRY(sw_folder_make(folder));
     SW_TRY(swi_model_take(model));
     snprintf(path, sizeof path, "%s/%s", folder, CONFIG);
-    sw_status status = sw_file_replace(path, write_config, &s);
+    sw_status status = save_config(&s, path);
     snprintf(path, sizeof path, "%s/%s", folder, TENSORS);
     if (status == SW_OK)
         status = sw_file_replace(path, write_tensors, &s);

@@ -3,6 +3,7 @@
  * are found in as many steps as there are levels. */
 #include "tools/place/place_csv.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/order.h"
 #include "alloc/base/size.h"
 
 #define LEVELS 6 /* 64^6 is more than 2^32 */
@@ -79,13 +80,16 @@ static void sort_all(sweep *s)
     const place_csv *csv = s->csv;
     for (size_t i = 0; i < csv->n; i++)
         s->key[i] = csv->times[2 * i];
-    place_sort(s->starts, s->rank, s->key, csv->n);
+    sw_order_numbers(s->starts, csv->n);
+    sw_order_by_keys(s->starts, s->rank, s->key, csv->n, NULL, NULL);
     for (size_t i = 0; i < csv->n; i++)
         s->key[i] = csv->times[2 * i + 1];
-    place_sort(s->ends, s->rank, s->key, csv->n);
+    sw_order_numbers(s->ends, csv->n);
+    sw_order_by_keys(s->ends, s->rank, s->key, csv->n, NULL, NULL);
     for (size_t i = 0; i < csv->n; i++)
         s->key[i] = csv->items[i].offset;
-    place_sort(s->by_offset, s->rank, s->key, csv->n);
+    sw_order_numbers(s->by_offset, csv->n);
+    sw_order_by_keys(s->by_offset, s->rank, s->key, csv->n, NULL, NULL);
     for (size_t i = 0; i < csv->n; i++)
         s->rank[s->by_offset[i]] = (uint32_t)i;
 }

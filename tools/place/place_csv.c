@@ -2,12 +2,12 @@
  * copied but numbers. */
 #include "alloc/base/mem.h"
 #include "alloc/base/message.h"
+#include "alloc/base/order.h"
 #include "alloc/base/sys.h"
 #include "tools/place/place_csv.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const names[PLACE_COLUMNS] = {"id",   "lower",     "upper",
                                                  "size", "alignment", "offset"};
@@ -300,7 +300,8 @@ static sw_status place_csv_rank(place_csv *csv)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     uint32_t *order = block, rank = 0;
-    place_sort(order, order + n, csv->times, n);
+    sw_order_numbers(order, n);
+    sw_order_by_keys(order, order + n, csv->times, n, NULL, NULL);
     for (size_t i = 0; i < n; i++) {
         rank += i > 0 && csv->times[order[i]] != csv->times[order[i - 1]];
         sw_placement_item *item = &csv->items[order[i] / 2];
@@ -389,52 +390,4 @@ void place_csv_free(place_csv *csv)
     sw_heap_free(csv->items, SW_HEAP_FILES, csv->capacity * sizeof *csv->items);
     sw_heap_free(csv->times, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times);
     *csv = (place_csv){0};
-}
-
-/* ---- place sort -------------------------------------------------------------------------- */
-
-/* Counting sort digit by digit, lowest first; digits that all keys share are left out. */
-
-#define DIGIT 11
-#define DIGITS ((64 + DIGIT - 1) / DIGIT)
-#define VALUES (1u << DIGIT)
-
-static uint32_t digit_of(uint64_t key, int digit)
-{
-    return (uint32_t)(key >> (digit * DIGIT)) & (VALUES - 1);
-}
-
-static void pass(uint32_t *to, const uint32_t *from, const uint64_t *key, size_t n, int digit)
-{
-    size_t start[VALUES] = {0};
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        start[digit_of(key[i], digit)]++;
-    for (uint32_t v = 0; v < VALUES; v++) {
-        const size_t count = start[v];
-        start[v] = sum;
-        sum += count;
-    }
-    for (size_t i = 0; i < n; i++)
-        to[start[digit_of(key[from[i]], digit)]++] = from[i];
-}
-
-void place_sort(uint32_t *order, uint32_t *scratch, const uint64_t *key, size_t n)
-{
-    uint64_t differ = 0; /* bits in which some key is not like the first */
-    for (size_t i = 0; i < n; i++) {
-        order[i] = (uint32_t)i;
-        differ |= key[i] ^ key[0];
-    }
-    uint32_t *from = order, *to = scratch;
-    for (int digit = 0; digit < DIGITS; digit++) {
-        if (digit_of(differ, digit) == 0)
-            continue;
-        pass(to, from, key, n, digit);
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != order)
-        memcpy(order, from, n * sizeof *order);
 }

@@ -46,10 +46,3 @@ typedef struct {
 /* SW_INVALID names two lines whose buffers live together and overlap, or a buffer that ends
  * past 64 bits or is not aligned as the file asks. */
 SW_MUST_USE sw_status place_check(const place_csv *csv, place_checked *out);
-
-/* Sorting for reader and checker of `stepwell place`: stable, by 64-bit keys, in linear
- * time. */
-
-/* Let order[0..n) be the numbers 0..n-1 by rising key, equal keys by number. `scratch` has n
- * entries and comes back with anything; order and scratch may not overlap. n < 2^32. */
-void place_sort(uint32_t *order, uint32_t *scratch, const uint64_t *key, size_t n);

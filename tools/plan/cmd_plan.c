@@ -140,8 +140,7 @@ static int plan_methods_check(plan_opts *o)
             return cli_error(CLI_USAGE, "--ranks and --fit exclude each other");
         if (strcmp(o->job.device, "cpu") != 0)
             return cli_error(CLI_USAGE,
-                             "--ranks: several processes run on --device cpu alone "
-                             "(got %s)",
+                             "--ranks: several processes run on --device cpu alone (got %s)",
                              o->job.device);
     }
     if (o->ranks > 1 || o->shards > 0) {

@@ -556,28 +556,24 @@ static const char notes[] =
     "Values always stay within their ranges. The same command gives the same bits for every "
     "number of threads and every --memory-budget.\n"
     "With --memory-budget all members fit or wait: those that wait take turns in a slot of "
-    "each "
-    "thread, and lie outside of the budget in between. The needs of each member are known "
+    "each thread, and lie outside of the budget in between. The needs of each member are known "
     "before the first step; what does not fit is refused there.\n"
     "Example: stepwell pbt --data idx:mnist --model mlp --hidden 64 --optimizer momentum "
     "--members 10 --epochs 2 lr=log:0.001..1 momentum=uniform:0..0.99 hidden=int:16..256\n"
     "With --json standard output has one object: model, data, members, steps (of a member), "
     "turns, exploits, refused (explored shapes that did not fit), seed, threads, precision, "
-    "bf16_order (null with f32), train_rows, "
-    "validation_rows, metric, best (member, score, loss, accuracy, values), test_loss, "
-    "test_accuracy, test_rows (of the best member at the end, null where the run was "
-    "interrupted), population (for each member its score, loss, accuracy, step, exploits, "
-    "shape, bytes, values, ended, failed), shapes (batch, that runs, and batch_asked where "
-    "there are fewer samples, hidden, member_bytes, arena_bytes, "
+    "bf16_order (null with f32), train_rows, validation_rows, metric, best (member, score, "
+    "loss, accuracy, values), test_loss, test_accuracy, test_rows (of the best member at the "
+    "end, null where the run was interrupted), population (for each member its score, loss, "
+    "accuracy, step, exploits, shape, bytes, values, ended, failed), shapes (batch, that runs, "
+    "and batch_asked where there are fewer samples, hidden, member_bytes, arena_bytes, "
     "batch_bytes, members), memory (budget_bytes, predicted_peak_bytes, measured_peak_bytes, "
     "lane_bytes, resident_bytes, paused_peak_bytes), wall_ns, train_ns, validation_ns, "
     "test_ns, exploit_ns. With several processes also transport, transport_bytes (of each "
-    "rank, "
-    "for exchanges) and ranks: host, steps (of its members), predicted_peak_bytes, "
+    "rank, for exchanges) and ranks: host, steps (of its members), predicted_peak_bytes, "
     "measured_peak_bytes, sent_bytes, waited_ns, transport_resident_bytes (that it takes "
-    "itself) and made_twice (0) of each; memory is that of rank 0. Each "
-    "score, loss and accuracy that "
-    "is not of the test is of the validation part.\n"
+    "itself) and made_twice (0) of each; memory is that of rank 0. Each score, loss and "
+    "accuracy that is not of the test is of the validation part.\n"
     "With --prove it has: model, data, shapes, shapes_refused, largest and first_refused "
     "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
     "explore_bytes, budget_bytes.\n"
@@ -660,7 +656,7 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.save_type = o->save_type;
     o->job.knobs = true;
     p->job.opts = &o->job;
-    CLI_TRY(pop_ranks_check(o));
+    CLI_TRY(job_ranks_check(&o->job, o->rank_timeout, "--prove --replay --without"));
     CLI_TRY(job_check(&o->job));
     CLI_TRY(check(o));
     return pop_hypers_read(p);

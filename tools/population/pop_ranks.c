@@ -43,15 +43,6 @@ size_t pop_budget(const pop *p)
     return budget > taken ? budget - taken : budget > 0;
 }
 
-int pop_ranks_check(const pop_opts *o)
-{
-    const char *no = cli_given("--prove --replay --without");
-    CLI_TRY(job_ranks_check(o->rank_timeout));
-    if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1 || no == NULL)
-        return CLI_GO;
-    return cli_error(CLI_USAGE, "%s is not supported over several processes: start one", no);
-}
-
 int pop_ranks_open(pop *p)
 {
     static char path[FILE_PATH_BYTES]; /* of this one's profile */

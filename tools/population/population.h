@@ -257,9 +257,7 @@ static inline bool pop_stopped(const pop *p)
 {
     return p->ranks != NULL ? p->stopped : cli_interrupted();
 }
-/* pop_ranks.c. Options that a run over several processes does not have: CLI_GO or CLI_USAGE. */
-int pop_ranks_check(const pop_opts *o);
-/* Join the others. CLI_GO or an exit status. */
+/* pop_ranks.c. Join the others. CLI_GO or an exit status. */
 int pop_ranks_open(pop *p);
 /* All have the same options (that decide), data and plans; then what rank 0 knows of files. */
 SW_MUST_USE sw_status pop_ranks_agree(pop *p, const job_identity *options);

@@ -357,12 +357,6 @@ static sw_status plan_devices(run *r, sw_status (*take)(run *r, const replan *of
     return SW_OK;
 }
 
-static sw_status write_offsets(void *context, sw_file *file)
-{
-    const sw_json *j = context;
-    return sw_file_write(file, j->bytes, j->used);
-}
-
 static void begin_json(sw_json *j, const char *path)
 {
     report_begin_object(j);
@@ -456,9 +450,9 @@ static sw_status run_all(run *r)
         SW_TRY(r->page.status);
         SW_TRY(svg_save(&r->page, r->asked->html));
     }
-    return r->asked->out != NULL
-               ? cli_saved(sw_file_replace(r->asked->out, write_offsets, &r->offsets))
-               : SW_OK;
+    return r->asked->out != NULL ? cli_saved(sw_file_replace_bytes(
+                                       r->asked->out, r->offsets.bytes, r->offsets.used))
+                                 : SW_OK;
 }
 
 static void free_run(run *r)

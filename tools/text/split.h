@@ -2,7 +2,6 @@
 #pragma once
 
 #include "alloc/base/base.h"
-#include <stdbool.h>
 
 typedef struct splitter splitter;
 

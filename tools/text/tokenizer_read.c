@@ -6,7 +6,6 @@
 #include "runtime/base/text_file.h"
 #include "runtime/stepwell.h"
 #include "tools/text/tokenizer_internal.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

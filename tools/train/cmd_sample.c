@@ -242,18 +242,15 @@ static int write_text(sampler *s)
 
 static const char notes[] =
     "With --vocab the model's ids are tokens, as train --data tokens:FILE reads them: the "
-    "prompt "
-    "becomes ids by the longest token at each place, and what is drawn is written as text. "
-    "With "
-    "--prompt-ids alone ids are written as numbers.\n"
+    "prompt becomes ids by the longest token at each place, and what is drawn is written as "
+    "text. With --prompt-ids alone ids are written as numbers.\n"
     "The options of the model must be those of the training; the file notes --context, "
     "--vocabulary, --precision and --bf16-order.\n"
     "With --model hf:DIR the prompt is a text (--prompt), a turn of the user (--chat), or ids "
     "(--prompt-ids; ids are then written as numbers), else the model's first token. It goes on "
-    "up to an end token of config.json or generation_config.json, or the "
-    "end of the context. Keys and values of the ids before are kept, so each id takes one row; "
-    "plan --model hf:DIR --sample says the bytes. A repetition_penalty is not applied. Exit "
-    "status: 0 done, 1 "
+    "up to an end token of config.json or generation_config.json, or the end of the context. "
+    "Keys and values of the ids before are kept, so each id takes one row; plan --model hf:DIR "
+    "--sample says the bytes. A repetition_penalty is not applied. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit the memory, 130 "
     "interrupted.";
 
@@ -281,8 +278,7 @@ static int parse(sample_opts *o, int argc, char **argv)
         {"--merge", "DIR", CLI_WORD, &o->merge, NULL,
          "hf: write the folder with the weights of --adapter in its own, instead of a text",
          .excludes = "--prompt --chat --prompt-ids --tokens --temperature --top-k --top-p "
-                     "--seed --weights "
-                     "--context"},
+                     "--seed --weights --context"},
         {"--vocab", "FILE", CLI_WORD, &o->vocab, NULL,
          "which token an id stands for, as in train: {token: id}, or a token per line"},
         {"--tokens", "N", CLI_COUNT, &o->tokens, "500",

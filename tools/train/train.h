@@ -28,15 +28,6 @@ enum {
 #include "tools/train/train_options.def"
 };
 
-/* Observations of one program. */
-typedef struct {
-    uint64_t runs;
-    result_bytes bytes;
-    size_t bump_bytes;       /* the most of all runs */
-    sw_witness_info witness; /* size 0: none */
-    share_list shares;       /* of the first run, where the result shows them */
-} train_measured;
-
 /* A step whose runs have begun. */
 typedef struct {
     bool there; /* and what it came to is not told yet */
@@ -112,7 +103,7 @@ typedef struct {
     sw_profile *profile;
     sw_process *process; /* NULL: it was not asked for, or could not be read */
     sw_loader *train_loader, *test_loader;
-    train_measured measured[JOB_PROGRAMS];
+    result_runs measured[JOB_PROGRAMS];
     cli_times times;    /* of warm steps of the main program, loader included */
     train_progress now; /* where it is, with all that was reported */
     bool inside;        /* of an epoch that was begun */
@@ -218,7 +209,6 @@ void train_metrics_row(train *t, const train_row *row);
 void train_metrics_close(train *t);
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
-int train_check_witness(const train *t);
 /* With --process: read the process into t->process and the profile, or say why it could not
  * be. */
 void train_read_process(train *t);

@@ -38,8 +38,7 @@ int train_check_files(const train_opts *o)
                                         "--adapter: --save-params writes the whole model");
         if (o->best != NULL && o->save != NULL && strcmp(o->best, o->save) == 0)
             return cli_error(CLI_USAGE,
-                             "--save-best and the last save have one folder, %s: "
-                             "name two",
+                             "--save-best and the last save have one folder, %s: name two",
                              o->best);
         const char *base = whole ? o->job.settings.folder : NULL;
         CLI_TRY(job_folder_check("--save-best", o->best, base));

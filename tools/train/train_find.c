@@ -204,8 +204,8 @@ static void draw(svg *s, const train_find *f, const char *title)
                         svg_axis_of(low, high, false, TOP + PLOT_H, -PLOT_H)};
     svg_open(s, WIDTH, HEIGHT, true);
     svg_style(s,
-              ".loss{fill:none;stroke:#9aa3ad;stroke-width:1}"
-              ".smooth{fill:none;stroke:#3d85c6;stroke-width:2.2}\n"
+              ".loss{fill:none;stroke:#9aa3ad;stroke-width:1}.smooth{fill:none;stroke:#3d85c6;"
+              "stroke-width:2.2}\n"
               ".here{stroke:#d6311f;stroke-width:1.4}\n",
               ".here{stroke:#ff6a57}");
     svg_open_text(s, "text", 100LL * LEFT, 2600);

@@ -175,7 +175,7 @@ void train_free_process(train *t)
 /* ---- one run ----------------------------------------------------------------------------- */
 
 /* By roles and layers a program's runs are all alike. */
-static sw_status keep_shares(train *t, train_measured *m)
+static sw_status keep_shares(train *t, result_runs *m)
 {
     SW_TRY(t->opts.witness ? sw_witness_shares(t->job.exec, share_list_add, &m->shares)
                            : sw_last_shares(t->job.exec, share_list_add, &m->shares));
@@ -194,7 +194,7 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
 {
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_run_past(t->job.exec, ago, &info));
-    train_measured *m = &t->measured[f->which];
+    result_runs *m = &t->measured[f->which];
     if (!info.replayed) {
         result_bytes_add(&m->bytes, info.phase, info.peak_bytes);
         if (info.bump_bytes > m->bump_bytes)
@@ -241,7 +241,7 @@ static bool reads_at_once(const train *t)
  * and layers of a program are those of a run of its own, which changes nothing. */
 static sw_status run_zeroth(train *t, const sw_run_args *args, const train_flight *f)
 {
-    train_measured *m = &t->measured[f->which];
+    result_runs *m = &t->measured[f->which];
     if (t->opts.json && f->first) {
         SW_TRY(sw_run(t->job.exec, args));
         SW_TRY(keep_shares(t, m));
@@ -259,7 +259,7 @@ static sw_status run_zeroth(train *t, const sw_run_args *args, const train_fligh
 static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
                      result_score *score, train_step *step)
 {
-    train_measured *m = &t->measured[which];
+    result_runs *m = &t->measured[which];
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
     const train_flight f =
         SW_INIT(.there = true, .first = m->runs == 0, .which = which,
@@ -268,10 +268,7 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
     args.run = micro;
     if (t->job.ranks != NULL && step != NULL) /* the number of the shard, in the step */
         args.run += (uint32_t)(swi_ranks_rank(t->job.ranks) * t->job.shards_here);
-    if (t->opts.witness && f.first) {
-        m->witness.size = sizeof m->witness;
-        SW_TRY(sw_witness(t->job.exec, &args, SW_WITNESS_ALL, &m->witness));
-    }
+    SW_TRY(result_witness(m, t->opts.witness, t->job.exec, &args));
     if (step != NULL && t->zo != NULL)
         return run_zeroth(t, &args, &f);
     SW_TRY(sw_run(t->job.exec, &args));

@@ -28,7 +28,7 @@ int train_ranks_check(const train_opts *o)
     if (o->members > 0)
         return job_check_ranks(&o->job);
     if (!several && o->shards <= 1)
-        return job_ranks_check(o->rank_timeout);
+        return job_ranks_check(&o->job, o->rank_timeout, "");
     const char *no = cli_given("--accumulate --immediate --keep-gradients --members --method "
                                "--replay --record --find-lr");
     if (no != NULL)
@@ -38,7 +38,7 @@ int train_ranks_check(const train_opts *o)
                          "--device %s is not there with --shards or several processes: they "
                          "train on the CPU alone",
                          o->job.device);
-    return job_ranks_check(o->rank_timeout);
+    return job_ranks_check(&o->job, o->rank_timeout, "");
 }
 
 bool train_interrupted(const train *t)

@@ -10,7 +10,7 @@
 /* A program, as the witness or the run measured it. */
 static result_measured measured(const train *t, job_which which)
 {
-    const train_measured *m = &t->measured[which];
+    const result_runs *m = &t->measured[which];
     if (m->runs == 0)
         return (result_measured){.phase = NULL};
     return t->opts.witness
@@ -31,14 +31,6 @@ cli_text train_loss(double loss)
     return isnan(loss) ? (cli_text){"nan"} : t;
 }
 
-int train_check_witness(const train *t)
-{
-    int status = CLI_DONE;
-    for (int i = 0; i < JOB_PROGRAMS && status == CLI_DONE; i++)
-        status = result_check_witness(&t->job.program[i], &t->measured[i].witness);
-    return status;
-}
-
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 static void put_witnesses(sw_json *json, const result_witnesses *w)
@@ -53,7 +45,7 @@ static void put_witnesses(sw_json *json, const result_witnesses *w)
 
 static void put_program(sw_json *json, train *t, job_which i)
 {
-    const train_measured *m = &t->measured[i];
+    const result_runs *m = &t->measured[i];
     const result_measured found = measured(t, i);
     result_put_program(json, &t->job, &t->job.program[i], m->runs, &found);
     breakdown_put_measured(json, &t->job, i, &m->shares);
@@ -148,7 +140,7 @@ static int print_json(train *t, int status, const job_rank *ranks)
 {
     const job_program *main = job_main(&t->job);
     const job_which which = (job_which)(main - t->job.program);
-    const train_measured *m = &t->measured[which];
+    const result_runs *m = &t->measured[which];
     const result_measured found = measured(t, which);
     sw_json json;
     result_json_begin(&json);

@@ -61,14 +61,14 @@ static row_moments moments_of(const float *x, int64_t cols, bool centred, bool w
 static void rows_row(const sw_norm_args *n, int64_t r, bool centred)
 {
     const int64_t cols = n->channels;
-    const float *x = n->x + r * cols;
+    const float *x = (const float *)n->x + r * cols;
     row_moments m = moments_of(x, cols, centred, false);
     if (swi_is_beyond(m.square))
         m = moments_of(x, cols, centred, true);
     const double var = sw_variance(m.sum, m.square, (double)cols);
     const float rstd = (float)sw_rstd(var, n->epsilon);
     const float mean = (float)((double)m.mean + m.sum / (double)cols);
-    swi_put_y(n->y + r * cols, x, n->weight, n->bias, l_set1(1.0f), l_set1(0.0f), cols,
+    swi_put_y((float *)n->y + r * cols, x, n->weight, n->bias, l_set1(1.0f), l_set1(0.0f), cols,
               l_set1(mean), l_set1(rstd), false);
     if (n->mean_out != NULL)
         n->mean_out[r] = mean;
@@ -96,7 +96,8 @@ static void rows_dx_part(void *arg, int part)
     const int64_t cols = n->channels;
     const swi_16 one = l_set1(1.0f);
     for (int64_t r = part * j->rows_per_part; r < part_end(j, part); r++) {
-        const float *x = n->x + r * cols, *dy = n->dy + r * cols;
+        const float *x = (const float *)n->x + r * cols;
+        const float *dy = (const float *)n->dy + r * cols;
         const swi_16 mean = l_set1(n->mean != NULL ? n->mean[r] : 0.0f);
         const double rstd = (double)n->rstd[r];
         double s1[LANES] = {0}, s2[LANES] = {0}, k1 = 0;
@@ -105,8 +106,8 @@ static void rows_dx_part(void *arg, int part)
         if (n->mean != NULL)
             k1 = swi_lanes_sum(s1, LANES) / (double)cols;
         const double k2 = swi_lanes_sum(s2, LANES) * rstd * rstd / (double)cols;
-        swi_put_dx(n->dx + r * cols, dy, x, n->weight, one, cols, mean, l_set1(n->rstd[r]),
-                   l_set1((float)k1), l_set1((float)k2), n->add_dx, false);
+        swi_put_dx((float *)n->dx + r * cols, dy, x, n->weight, one, cols, mean,
+                   l_set1(n->rstd[r]), l_set1((float)k1), l_set1((float)k2), n->add_dx, false);
     }
 }
 
@@ -125,8 +126,9 @@ static void sum_columns(const sw_norm_args *n, int64_t c, int64_t width, double 
         swi_16 a[TILE_16], b[TILE_16];
         SW_UNROLL for (int q = 0; q < TILE_16; q++) a[q] = b[q] = zero;
         for (int64_t r = from; r < end; r++) {
-            const float *dy = n->dy + r * n->channels + c;
-            const float *x = n->x != NULL ? n->x + r * n->channels + c : NULL;
+            const int64_t at = r * n->channels + c;
+            const float *dy = (const float *)n->dy + at;
+            const float *x = n->x != NULL ? (const float *)n->x + at : NULL;
             const swi_16 mean = l_set1(n->mean != NULL ? n->mean[r] : 0.0f);
             const swi_16 rstd = l_set1(x != NULL ? n->rstd[r] : 0.0f);
             SW_UNROLL for (int q = 0; q < TILE_16; q++)

@@ -37,15 +37,11 @@ static int lanes_of(const image_job *j, int64_t i)
     return j->n->blocks && left < LANES ? (int)left : LANES;
 }
 
-static int64_t position(const image_job *j, int64_t i, int64_t channel)
-{
-    return (i * j->n->channels + channel) * j->stride;
-}
-
-/* The same as an address of an image of these. */
+/* A channel of image i of these. */
 static void *place(const image_job *j, const void *of, int64_t i, int64_t channel)
 {
-    return (char *)(uintptr_t)of + position(j, i, channel) * (j->n->half ? 2 : 4);
+    const int64_t at = (i * j->n->channels + channel) * j->stride;
+    return (char *)(uintptr_t)of + at * (j->n->half ? 2 : 4);
 }
 
 /* Lanes past the batch are zero. */
@@ -167,7 +163,7 @@ static void group_part(void *arg, int part)
     const int64_t g = part % n->groups, i = part / n->groups, first = g * j->width;
     group_moments m = {{0}, {0}, {0}};
     float mean[LANES], rstd[LANES];
-    group_moments_of(j, n->x + position(j, i, first), j->width * j->stride, &m);
+    group_moments_of(j, place(j, n->x, i, first), j->width * j->stride, &m);
     for (int k = 0; k < LANES; k++) {
         rstd[k] = (float)sw_rstd(sw_variance(m.s1[k], m.s2[k], j->count), n->epsilon);
         mean[k] = (float)((double)m.mean[k] + m.s1[k] / j->count);
@@ -175,11 +171,11 @@ static void group_part(void *arg, int part)
     write_stats(j, n->mean_out, i, g, mean);
     write_stats(j, n->rstd_out, i, g, rstd);
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = position(j, i, c);
-        swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+        float *y = place(j, n->y, i, c);
+        swi_put_y(y, place(j, n->x, i, c), NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
                   l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_load(mean), l_load(rstd),
                   false);
-        clear_lanes(j, n->y + at, i);
+        clear_lanes(j, y, i);
     }
 }
 
@@ -198,9 +194,8 @@ static void group_dx_part(void *arg, int part)
     read_stats(j, n->mean, i, g, mean);
     read_stats(j, n->rstd, i, g, rstd);
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = position(j, i, c);
-        swi_sum_slope(s1, s2, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                      j->stride, l_load(mean), false);
+        swi_sum_slope(s1, s2, place(j, n->dy, i, c), place(j, n->x, i, c), NULL,
+                      l_set1(at_or(n->weight, c, 1.0f)), j->stride, l_load(mean), false);
     }
     spread(j, s1);
     spread(j, s2);
@@ -209,11 +204,11 @@ static void group_dx_part(void *arg, int part)
         k2[k] = (float)(s2[k] * (double)rstd[k] * (double)rstd[k] / j->count);
     }
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = position(j, i, c);
-        swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
-                   j->stride, l_load(mean), l_load(rstd), l_load(k1), l_load(k2), n->add_dx,
-                   false);
-        clear_lanes(j, n->dx + at, i);
+        float *dx = place(j, n->dx, i, c);
+        swi_put_dx(dx, place(j, n->dy, i, c), place(j, n->x, i, c), NULL,
+                   l_set1(at_or(n->weight, c, 1.0f)), j->stride, l_load(mean), l_load(rstd),
+                   l_load(k1), l_load(k2), n->add_dx, false);
+        clear_lanes(j, dx, i);
     }
 }
 
@@ -230,7 +225,6 @@ static void group_dw_part(void *arg, int part)
     const int64_t g = part / j->width;
     double w1 = 0, w2 = 0;
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = position(j, i, part);
         const int lanes = lanes_of(j, i);
         double s1[LANES] = {0}, s2[LANES] = {0};
         float mean[LANES] = {0}, rstd[LANES] = {0};
@@ -238,7 +232,8 @@ static void group_dw_part(void *arg, int part)
             read_stats(j, n->mean, i, g, mean);
             read_stats(j, n->rstd, i, g, rstd);
         }
-        swi_sum_slope(s1, s2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, l_set1(1.0f),
+        swi_sum_slope(s1, s2, place(j, n->dy, i, part),
+                      n->x != NULL ? place(j, n->x, i, part) : NULL, NULL, l_set1(1.0f),
                       j->stride, l_load(mean), false);
         w1 += swi_lanes_sum(s1, lanes);
         for (int k = 0; k < lanes; k++)

@@ -35,12 +35,6 @@ typedef struct {
     int64_t per_part, total;
 } max_job;
 
-/* A later element takes the place. */
-static inline bool wins(float v, float best)
-{
-    return v > best || (v != v && best == best);
-}
-
 /* Join axes that one step walks through. */
 static int join(int64_t *dim, int64_t *step, int n)
 {
@@ -120,14 +114,14 @@ static float row_max(const float *x, int64_t n, uint32_t *position)
         *position = at[0];
         for (int k = 1; k < LANES; k++) {
             const bool equal = lane[k] == best || (lane[k] != lane[k] && best != best);
-            if (wins(lane[k], best) || (equal && at[k] < *position)) {
+            if (sw_wins(lane[k], best) || (equal && at[k] < *position)) {
                 best = lane[k];
                 *position = at[k];
             }
         }
     }
     for (; i < n; i++)
-        if (wins(x[i], best)) {
+        if (sw_wins(x[i], best)) {
             best = x[i];
             *position = (uint32_t)i;
         }

@@ -14,7 +14,6 @@
  * The rules are those of c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.x. */
 #pragma once
 
-#include "profiler/inspect/numbers.h"
 #include <stdbool.h>
 
 #define CACHING_SMALL_BYTES (UINT64_C(1) << 20) /* requests up to here are a class */

@@ -291,8 +291,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
         return keep_partial_sums(ctx, o);
     if (swi_target_of(ctx->exec)->shards > 1 && o->shards == 1)
         SW_FAIL(SW_INVALID,
-                "sw_accumulate: each rank runs one shard of a step: sw_update alone "
-                "ends it");
+                "sw_accumulate: each rank runs one shard of a step: sw_update alone ends it");
     SW_TRY(refuse_released(o, "sw_accumulate"));
     if (!o->keep)
         SW_FAIL(SW_INVALID,
@@ -321,26 +320,6 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     return ctx->status;
 }
 
-/* Ops that optimizers append belong to the step, wherever the step function does it. */
-static void append_in_step(sw_ctx *ctx, const sw_optimizer *o, const char *call,
-                           sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o))
-{
-    if (!swi_ctx_works(ctx) || ctx->noise != NULL)
-        return;
-    const int phase = ctx->phase_now;
-    ctx->phase_now = SW_STEP;
-    sw_status status = sw_handle_check(o, SW_HANDLE_OPTIMIZER, call);
-    if (status == SW_OK)
-        status = append(ctx, o);
-    (void)swi_stick(ctx, status);
-    ctx->phase_now = phase;
-}
-
-void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
-{
-    append_in_step(ctx, optimizer, "sw_accumulate", accumulate);
-}
-
 /* The gradient that an update of entry e uses; SWI_NONE: none came. */
 static uint32_t gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
@@ -364,6 +343,8 @@ static uint32_t *clip_scale_of(sw_ctx *ctx, const sw_optimizer *o)
 
 static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
+    if (o->index >= 8)
+        SW_FAIL(SW_INVALID, "at most 8 optimizers of a model can be clipped");
     SW_TRY(refuse_released(o, "sw_clip_norm"));
     SW_TRY(swi_knob_use(max, SWI_KNOB_NORM));
     SW_TRY(hook_gradients(ctx, o));
@@ -392,20 +373,31 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
     return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, clip_scale_of(ctx, o));
 }
 
-void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
+/* Ops that optimizers append belong to the step, wherever the step function does it: those of
+ * `append`, or those that clip by `max`. */
+static void append_in_step(sw_ctx *ctx, const sw_optimizer *o, const char *call,
+                           sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o),
+                           const sw_knob *max)
 {
     if (!swi_ctx_works(ctx) || ctx->noise != NULL)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    sw_status status = sw_handle_check(optimizer, SW_HANDLE_OPTIMIZER, "sw_clip_norm");
-    if (status == SW_OK && optimizer->index >= 8)
-        status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                              "at most 8 optimizers of a model can be clipped");
-    else if (status == SW_OK)
-        status = clip(ctx, optimizer, max);
+    sw_status status = sw_handle_check(o, SW_HANDLE_OPTIMIZER, call);
+    if (status == SW_OK)
+        status = max != NULL ? clip(ctx, o, *max) : append(ctx, o);
     (void)swi_stick(ctx, status);
     ctx->phase_now = phase;
+}
+
+void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
+{
+    append_in_step(ctx, optimizer, "sw_accumulate", accumulate, NULL);
+}
+
+void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
+{
+    append_in_step(ctx, optimizer, "sw_clip_norm", NULL, &max);
 }
 
 static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
@@ -556,7 +548,7 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 
 void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
 {
-    append_in_step(ctx, optimizer, "sw_update", update);
+    append_in_step(ctx, optimizer, "sw_update", update, NULL);
 }
 
 static sw_status update_released(sw_ctx *ctx, const sw_optimizer *o)
@@ -570,7 +562,7 @@ static sw_status update_released(sw_ctx *ctx, const sw_optimizer *o)
 
 void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer)
 {
-    append_in_step(ctx, optimizer, "sw_update", update_released);
+    append_in_step(ctx, optimizer, "sw_update", update_released, NULL);
 }
 
 /* Losses and gradients that are not finite: the ops that look, before the updates that

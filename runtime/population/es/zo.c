@@ -12,13 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-static sw_status take(void *context, const void *bytes, size_t at, size_t n)
-{
-    (void)at;
-    swi_checksum_add(context, bytes, n);
-    return SW_OK;
-}
-
 /* Little-endian. */
 static void put(unsigned char *to, uint64_t x, int bytes)
 {
@@ -48,7 +41,7 @@ static sw_status zo_sum_model(const sw_model *model, uint64_t *out)
         for (int k = 0; k < e->shape.rank; k++)
             add_number(&sum, (uint64_t)e->shape.dim[k]);
         add_number(&sum, e->frozen);
-        SW_TRY(swi_model_pour(model, e->offset, e->bytes, take, &sum));
+        SW_TRY(swi_model_pour(model, e->offset, e->bytes, swi_checksum_piece, &sum));
     }
     *out = swi_checksum_end(&sum);
     return SW_OK;
@@ -153,9 +146,9 @@ static sw_status zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static sw_status range(float x, float least, bool above, const char *call, const char *what)
+static sw_status range(float x, bool above, const char *call, const char *what)
 {
-    if (!isfinite(x) || x < least || (above && x == least))
+    if (!isfinite(x) || x < 0.0f || (above && x == 0.0f))
         SW_FAIL(SW_INVALID, "%s: %s must be finite and %s 0 (got %g)", call, what,
                 above ? "above" : "at least", (double)x);
     return SW_OK;
@@ -174,9 +167,9 @@ static sw_status zo_rate(const swi_zo_rule *rule, uint64_t step, float *out)
 static sw_status zo_check(const swi_zo_rule *r, const char *call)
 {
     float rate;
-    SW_TRY(range(r->eps, 0.0f, true, call, "eps"));
-    SW_TRY(range(r->lr, 0.0f, false, call, "lr"));
-    SW_TRY(range(r->weight_decay, 0.0f, false, call, "weight_decay"));
+    SW_TRY(range(r->eps, true, call, "eps"));
+    SW_TRY(range(r->lr, false, call, "lr"));
+    SW_TRY(range(r->weight_decay, false, call, "weight_decay"));
     if (r->rank < 0 || r->rank > SWI_ZO_RANK_MAX)
         SW_FAIL(SW_INVALID, "%s: rank must be 1 to %d (got %d)", call, SWI_ZO_RANK_MAX,
                 r->rank);

@@ -130,8 +130,7 @@ static sw_status extend(swi_child *c, uint32_t v, uint32_t y)
     swi_vertex *join = &c->genome->vertices[v];
     if (join->kind != SW_VERTEX_ADD && join->kind != SW_VERTEX_CONCAT)
         SW_FAIL(SW_UNSUPPORTED,
-                "vertex '%s': an add or a concat may read one more, and it is of "
-                "kind %s",
+                "vertex '%s': an add or a concat may read one more, and it is of kind %s",
                 join->name, sw_vertex_kind_name(join->kind));
     if (join->n_in == SWI_MAX_INPUTS)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': it reads %d vertices, and more must not be",

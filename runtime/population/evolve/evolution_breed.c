@@ -412,13 +412,11 @@ static sw_status refuse(sw_evolution *e, swi_one *one, const char *call)
     SW_TRY(least_of(e, one, &least));
     if (least == SIZE_MAX)
         SW_FAIL(SW_INVALID,
-                "%s: the space draws batches above the %lld samples of the "
-                "training set alone",
+                "%s: the space draws batches above the %lld samples of the training set alone",
                 call, (long long)e->n_train);
     if (e->opts.candidate_bytes > 0)
         SW_FAIL(SW_NOMEM,
-                "%s: candidate_bytes must be at least %zu (got %zu), for %s "
-                "needs as many",
+                "%s: candidate_bytes must be at least %zu (got %zu), for %s needs as many",
                 call, least, e->opts.candidate_bytes, what);
     SW_FAIL(SW_NOMEM,
             "%s: %s needs %zu bytes of the budget for %u workers, %zu are "

@@ -752,8 +752,7 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
     if (strncmp(e->replayed, "{\"format\":", 10) != 0)
         SW_FAIL(SW_FORMAT,
                 "%s: is not a history of \"" SWI_HISTORY_FORMAT
-                "\": go on with the version that began "
-                "the run, or begin one in another folder",
+                "\": go on with the version that began the run, or begin one in another folder",
                 path);
     SW_TRY(sw_json_get_object(&in, head_member, e));
     SW_TRY(swi_evolution_replay(e));

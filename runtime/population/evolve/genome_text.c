@@ -283,25 +283,15 @@ sw_status sw_genome_print(const sw_genome *g, char **text, size_t *bytes)
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
-typedef struct {
-    char *text;
-    size_t bytes;
-} whole;
-
-static sw_status write_text(void *context, sw_file *file)
-{
-    const whole *w = context;
-    return sw_file_write(file, w->text, w->bytes);
-}
-
 sw_status sw_genome_save(const sw_genome *g, const char *path)
 {
-    whole w;
+    char *text;
+    size_t bytes;
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
     SW_TRY(swi_given(path != NULL, "path", __func__));
-    SW_TRY(sw_genome_print(g, &w.text, &w.bytes));
-    const sw_status status = sw_file_replace(path, write_text, &w);
-    sw_text_free(w.text, w.bytes);
+    SW_TRY(sw_genome_print(g, &text, &bytes));
+    const sw_status status = sw_file_replace_bytes(path, text, bytes);
+    sw_text_free(text, bytes);
     return status;
 }
 
@@ -420,11 +410,8 @@ static sw_status read_all(sw_json_in *in, reader *r)
 {
     static const int fields[SWI_PARTS] = {TITLE, OPTIMIZER, BATCH, LOSS};
     uint32_t may;
-    swi_object o = {.fields = &swi_genome_fields,
-                    .to = r->genome,
-                    .context = r,
-                    .own = read_top,
-                    .format = SWI_GENOME_FORMAT};
+    swi_object o = SW_INIT(.fields = &swi_genome_fields, .to = r->genome, .context = r,
+                           .own = read_top, .format = SWI_GENOME_FORMAT);
     swi_names_begin(&r->names, SWI_MAX_VERTICES);
     *swi_names_slot(&r->names, r->genome, "input") = 1;
     SW_TRY(swi_read_object(in, &o));
