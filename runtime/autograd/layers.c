@@ -326,17 +326,19 @@ sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)
 sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups,
                                 int64_t channels)
 {
-    return (sw_group_norm)SW_INIT(.weight = declare_ones(model, name, channels),
-                                  .bias = declare_zeros(model, name, channels),
-                                  .groups = groups, .epsilon = 1e-5f);
+    return (sw_group_norm){.weight = declare_ones(model, name, channels),
+                           .bias = declare_zeros(model, name, channels),
+                           .groups = groups,
+                           .epsilon = 1e-5f};
 }
 
 sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)
 {
     char full[128];
-    sw_batch_norm2d layer = SW_INIT(.weight = declare_ones(model, name, channels),
-                                    .bias = declare_zeros(model, name, channels),
-                                    .momentum = 0.1f, .epsilon = 1e-5f);
+    sw_batch_norm2d layer = {.weight = declare_ones(model, name, channels),
+                             .bias = declare_zeros(model, name, channels),
+                             .momentum = 0.1f,
+                             .epsilon = 1e-5f};
     if (name == NULL)
         return layer;
     snprintf(full, sizeof full, "%s.running_mean", name);

@@ -155,8 +155,11 @@ static sw_status read_lines(lines *r, swi_json_line *each, void *context)
 {
     int c;
     for (uint64_t line = 1; !r->file_ends; line++) {
-        sw_json_in in = SW_INIT(.more = more_of_line, .context = r,
-                                .path = swi_source_path(r->source), .of = "", .line = line);
+        sw_json_in in = {.more = more_of_line,
+                         .context = r,
+                         .path = swi_source_path(r->source),
+                         .of = "",
+                         .line = line};
         r->line_ends = false;
         SW_TRY(sw_json_peek(&in, &c));
         if (c < 0) /* a blank one */
@@ -532,9 +535,11 @@ static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *p
     return swi_documents_both(train, test, path, o, read_ids);
 }
 
-const swi_reader swi_reader_ids =
-    SW_INIT(.name = "ids", .path = "FILE", .about = "for documents of ids, a line of JSON each",
-            .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE, .both = read_named);
+const swi_reader swi_reader_ids = {.name = "ids",
+                                   .path = "FILE",
+                                   .about = "for documents of ids, a line of JSON each",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                   .both = read_named};
 
 static sw_status chat_named(sw_dataset **train, sw_dataset **test, const char *path,
                             const swi_reader_opts *o)

@@ -373,10 +373,12 @@ static void give(void *block, size_t bytes)
 sw_status swi_device_module(const sw_cuda_module **out)
 {
     static const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set, take, give};
-    static const swi_module_kind kind =
-        SW_INIT(.what = "CUDA module", .file = "libstepwell-cuda.so", .built = "kernels/cuda",
-                .variable = "STEPWELL_CUDA_MODULE", .entry = "sw_cuda_module_open",
-                .missing = "build with -Dcuda=enabled");
+    static const swi_module_kind kind = {.what = "CUDA module",
+                                         .file = "libstepwell-cuda.so",
+                                         .built = "kernels/cuda",
+                                         .variable = "STEPWELL_CUDA_MODULE",
+                                         .entry = "sw_cuda_module_open",
+                                         .missing = "build with -Dcuda=enabled"};
     static const sw_cuda_module *opened;
     if (opened == NULL) {
         char path[SWI_MODULE_PATH];

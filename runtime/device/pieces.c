@@ -216,8 +216,12 @@ static part flat_part(const sw_type *t, int64_t n)
     const int64_t bits = own >= n ? 0 : 8 * own > n + 7 ? 2 : 1; /* of a code */
     if (own == 1 && n > 1 && t->dtype != SW_U8)
         return (part){.cut = false};
-    return (part)SW_INIT(.cut = true, .axis = -1, .outer = 1, .count = own, .inner = 1,
-                         .scale = bits > 0 ? GROUP * bits / 8 : GROUP);
+    return (part){.cut = true,
+                  .axis = -1,
+                  .outer = 1,
+                  .count = own,
+                  .inner = 1,
+                  .scale = bits > 0 ? GROUP * bits / 8 : GROUP};
 }
 
 /* The operand whose positions are counted: the first of bf16 that is no weight. */
@@ -387,9 +391,11 @@ static void see(const pieces *p, uint32_t op, int grad, const sw_kernel_info *in
 static void plan_as(pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
                     const sw_cuda_queue *queue, int64_t asked, bool native)
 {
-    *p = (pieces)SW_INIT(.word = word_of(op, grad, info, queue != NULL), .queue = queue,
-                         .wide = is_wide(op, grad, info), .native = native,
-                         .n = info->n_in + info->n_out);
+    *p = (pieces){.word = word_of(op, grad, info, queue != NULL),
+                  .queue = queue,
+                  .wide = is_wide(op, grad, info),
+                  .native = native,
+                  .n = info->n_in + info->n_out};
     p->units = p->word == SWI_HALVES_PRODUCT;
     const bool weights = p->word == SWI_HALVES_LOOKUP || p->word == SWI_HALVES_ROWS ||
                          p->word == SWI_HALVES_CHANNELS || p->word == SWI_HALVES_GROUPS;

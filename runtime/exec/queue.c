@@ -53,9 +53,10 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
     const swi_gathered before =
         SW_INIT(.segment = SWI_SEG_MODEL + (uint32_t)model, .bytes = BEFORE_BYTES,
                 .offset = offset + SWI_SKIPPED_ALL * sizeof(double), .to = at, .before = true);
-    const swi_gathered behind =
-        SW_INIT(.segment = SWI_SEG_MODEL + (uint32_t)model, .bytes = COUNTS_BYTES,
-                .offset = offset, .to = at + BEFORE_BYTES);
+    const swi_gathered behind = {.segment = SWI_SEG_MODEL + (uint32_t)model,
+                                 .bytes = COUNTS_BYTES,
+                                 .offset = offset,
+                                 .to = at + BEFORE_BYTES};
     SW_TRY(add_copy(l, &before));
     SW_TRY(add_copy(l, &behind));
     SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1));
@@ -72,9 +73,10 @@ static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
     size_t at = (size_t)t->n_metrics * metric;
     for (uint32_t i = 0; l != NULL && i < t->n_metrics; i++) {
         const swi_value *v = &t->values[t->metrics[i].value];
-        const swi_gathered copy = SW_INIT(.segment = SWI_SEG_STEP, .bytes = metric,
-                                          .offset = t->storages[v->storage].offset + v->offset,
-                                          .to = (size_t)i * metric);
+        const swi_gathered copy = {.segment = SWI_SEG_STEP,
+                                   .bytes = metric,
+                                   .offset = t->storages[v->storage].offset + v->offset,
+                                   .to = (size_t)i * metric};
         SW_TRY(add_copy(l, &copy));
     }
     at = (at + sizeof(double) - 1) / sizeof(double) * sizeof(double);

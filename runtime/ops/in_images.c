@@ -43,9 +43,13 @@ static sw_kernel_info ask(const sw_kernel_info *info, const swi_images_op *op, i
                           sw_type *types)
 {
     const swi_images_attrs *a = info->attrs;
-    sw_kernel_info part =
-        SW_INIT(.in = types, .out = types + op->n_in, .n_in = op->n_in, .n_out = op->n_out,
-                .attrs = op->attrs, .threads = info->threads, .isa = info->isa);
+    sw_kernel_info part = {.in = types,
+                           .out = types + op->n_in,
+                           .n_in = op->n_in,
+                           .n_out = op->n_out,
+                           .attrs = op->attrs,
+                           .threads = info->threads,
+                           .isa = info->isa};
     for (int k = 0; k < op->n_in + op->n_out; k++) {
         const int at = op->operand[k];
         types[k] = (sw_type){0};

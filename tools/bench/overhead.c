@@ -39,8 +39,18 @@ static sw_status make_folder(char *to, size_t capacity)
 /* ---- events alone ------------------------------------------------------------------------ */
 
 /* The arena's three have pairs of events: a range lives and dies. */
-enum { CONTROL, PUT, EDGE, OP_EDGES, RANGE, UNWATCHED, WATCHED, LOGGED, LOOPS };
-enum { PER_LOOP = 16384 };
+enum {
+    CONTROL,
+    PUT,
+    EDGE,
+    OP_EDGES,
+    RANGE,
+    UNWATCHED,
+    WATCHED,
+    LOGGED,
+    LOOPS,
+    PER_LOOP = 16384
+};
 static const char *const loops[LOOPS] = {"empty_loop",    "event",       "edge",
                                          "op_edges",      "nvtx_range",  "arena_alone",
                                          "arena_watched", "arena_logged"};

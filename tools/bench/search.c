@@ -173,11 +173,13 @@ static sw_status replay_one(const search_table *t, memory *m, int i, double best
     const double x = (double)n, mean = difference / x;
     const double variance = n > 1 ? (squares - x * mean * mean) / (x - 1) : (double)NAN;
     *out =
-        (row)SW_INIT(.search = strategies[i].name, .repeats = n, .candidates = candidates / x,
-                     .regret_percent = 100 * sum / x, .ratio = bench_ratio(sum, of_random),
-                     .difference_percent = i > RANDOM ? 100 * mean : (double)NAN,
-                     .interval_percent =
-                         i > RANDOM ? 100 * 1.96 * sqrt(variance / x) : (double)NAN);
+        (row){.search = strategies[i].name,
+              .repeats = n,
+              .candidates = candidates / x,
+              .regret_percent = 100 * sum / x,
+              .ratio = bench_ratio(sum, of_random),
+              .difference_percent = i > RANDOM ? 100 * mean : (double)NAN,
+              .interval_percent = i > RANDOM ? 100 * 1.96 * sqrt(variance / x) : (double)NAN};
     return SW_OK;
 }
 

@@ -726,10 +726,12 @@ static sw_status measure(bench *b)
 {
     bench_subject subject = {0};
     run r = {.subject = &subject};
-    const sw_exec_opts exec =
-        SW_INIT(.size = sizeof exec, .threads = (int)b->threads, .isa = o.isa,
-                .op_clocks = o.ops, .compute = o.order != NULL ? SW_BF16 : SW_F32,
-                .bf16_order = bench_order(o.order));
+    const sw_exec_opts exec = {.size = sizeof exec,
+                               .threads = (int)b->threads,
+                               .isa = o.isa,
+                               .op_clocks = o.ops,
+                               .compute = o.order != NULL ? SW_BF16 : SW_F32,
+                               .bf16_order = bench_order(o.order)};
     if (o.ops)
         return speed_ops(b, &exec);
     const uint64_t start = cli_clock_ns();

@@ -361,8 +361,13 @@ static sw_status has_word(const reader *r, int k, const char *word, const char *
 static sw_status get_rope(const reader *of, int k, hf_rope *out, bool *has_theta)
 {
     char prefix[32], type[24], also[24], unknown[UNKNOWN] = "";
-    reader r = SW_INIT(.path = of->path, .text = of->text, .prefix = prefix, .keys = rope_keys,
-                       .n_keys = ROPE_KEYS, .closed = true, .unknown = unknown);
+    reader r = {.path = of->path,
+                .text = of->text,
+                .prefix = prefix,
+                .keys = rope_keys,
+                .n_keys = ROPE_KEYS,
+                .closed = true,
+                .unknown = unknown};
     sw_json_in in = value_of(of, k);
     snprintf(prefix, sizeof prefix, "%s.", of->keys[k].name);
     if (of->text[of->value[k].at] != '{')
@@ -563,8 +568,12 @@ static sw_status find_values(reader *r, size_t bytes)
 sw_status hf_config_parse(hf_config *out, const char *text, size_t bytes, const char *path)
 {
     hf_config c = {.window = 0};
-    reader r = SW_INIT(.path = path, .prefix = "", .text = text, .keys = keys, .n_keys = KEYS,
-                       .unknown = c.unknown);
+    reader r = {.path = path,
+                .prefix = "",
+                .text = text,
+                .keys = keys,
+                .n_keys = KEYS,
+                .unknown = c.unknown};
     SW_TRY(find_values(&r, bytes));
     SW_TRY(read_all(&r, &c));
     *out = c;
@@ -604,8 +613,12 @@ sw_status hf_generation_read(hf_generation *out, const char *folder, int64_t voc
     SW_TRY(sw_file_look(path, &there));
     if (there) {
         SW_TRY(swi_text_load(&text, &bytes, path, "a generation_config.json", TEXT_MAX));
-        reader r = SW_INIT(.path = path, .prefix = "", .text = text, .keys = generation_keys,
-                           .n_keys = GENERATION_KEYS, .unknown = unknown);
+        reader r = {.path = path,
+                    .prefix = "",
+                    .text = text,
+                    .keys = generation_keys,
+                    .n_keys = GENERATION_KEYS,
+                    .unknown = unknown};
         const sw_status status = read_generation(&r, bytes, vocabulary, &g);
         sw_text_free(text, bytes);
         SW_TRY(status);

@@ -457,9 +457,10 @@ report_gate_peak report_highest(const report *r)
     const report_plan *plan = report_peak_plan(r);
     const uint64_t held = plan != NULL ? sw_timeline_height(report_program(r, plan)) : 0;
     const bool measured = t->measured && t->measured_bytes >= held;
-    report_gate_peak peak =
-        SW_INIT(.path = r->path, .known = measured || plan != NULL, .measured = measured,
-                .bytes = measured ? t->measured_bytes : held);
+    report_gate_peak peak = {.path = r->path,
+                             .known = measured || plan != NULL,
+                             .measured = measured,
+                             .bytes = measured ? t->measured_bytes : held};
     if (plan != NULL && peak.bytes == held)
         snprintf(peak.in, sizeof peak.in, " in %s", report_program_name(plan).text);
     return peak;
@@ -574,10 +575,11 @@ static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, 
         SW_TRY(sw_timeline_reserve(t, &x->at, &x->cap, x->n + 1, sizeof *x->at));
         memcpy(text, path, n);
         const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
-        x->at[x->n] = (parts_group)SW_INIT(.path = text, .name = (const char *)text + above,
-                                           .parent = parent,
-                                           .depth = x->n > 0 ? x->at[parent].depth + 1 : 0,
-                                           .run_peak = -1);
+        x->at[x->n] = (parts_group){.path = text,
+                                    .name = (const char *)text + above,
+                                    .parent = parent,
+                                    .depth = x->n > 0 ? x->at[parent].depth + 1 : 0,
+                                    .run_peak = -1};
         x->at[parent].outer |= x->n > 0;
         *slot = ++x->n;
     }

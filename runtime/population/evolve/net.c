@@ -265,9 +265,10 @@ static sw_status declare_optimizer(sw_net *net)
         const size_t n = params_of(net, times[k], params + n_params);
         if (n == 0)
             continue;
-        groups[n_groups++] =
-            (sw_param_group)SW_INIT(.params = params + n_params, .n_params = n,
-                                    .weight_decay = g->weight_decay, .update = (int)times[k]);
+        groups[n_groups++] = (sw_param_group){.params = params + n_params,
+                                              .n_params = n,
+                                              .weight_decay = g->weight_decay,
+                                              .update = (int)times[k]};
         n_params += n;
     }
     sw_optimizer_opts opts =
@@ -549,11 +550,12 @@ static sw_value apply_layer(sw_ctx *ctx, const sw_net *net, uint32_t i, sw_value
     const swi_vertex *v = &net->genome->vertices[i];
     const swi_net_layer *l = &net->layers[i];
     if (v->kind == SW_VERTEX_CONV2D) {
-        const sw_conv2d layer =
-            SW_INIT(.weight = l->weight, .bias = l->bias, .stride = v->stride,
-                    .pad = swi_vertex_pad(v),
-                    .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
-                    .dilation = v->dilation);
+        const sw_conv2d layer = {.weight = l->weight,
+                                 .bias = l->bias,
+                                 .stride = v->stride,
+                                 .pad = swi_vertex_pad(v),
+                                 .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
+                                 .dilation = v->dilation};
         return sw_apply_conv2d(ctx, layer, x);
     }
     if (v->kind == SW_VERTEX_BATCH_NORM) {
