@@ -37,8 +37,8 @@ typedef struct {
     bool a_half, b_half,
         c_half; /* bf16, its pointer cast from uint16_t *; in SW_ORDER_NONE only b, which then
                    gives the bits of its numbers as float32 */
-    bool pack_rows; /* rows of A are packed in float32 too where all sides are long: else where
-                       that pays (sw_cpu_packs_rows) */
+    bool pack_rows;          /* in float32 A is packed as on processors where that pays
+                                (sw_cpu_packs_rows): the same bits; for tests */
     const sw_stored *stored; /* B in 8 or 4 bits, in the place of b, in every order: the bits of
                                 its numbers. b_row or b_col is 1; NULL: none */
 } sw_gemm;

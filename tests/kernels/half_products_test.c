@@ -145,6 +145,10 @@ enum { MODELLED = SW_ISA_AVX512 + 1 }; /* tiles of AMX in memory (tile_model.h) 
 #if defined(__x86_64__)
 extern __typeof__(*((sw_dense_kernels *)0)->gemm) swi_dense_gemm_model;
 extern __typeof__(*((sw_axes_kernels *)0)->products) swi_axes_products_model;
+#define BY(isa, family, kernel)                                                                \
+    ((isa) == MODELLED ? swi_##family##_##kernel##_model : sw_##family((sw_isa)(isa))->kernel)
+#else
+#define BY(isa, family, kernel) (sw_##family((sw_isa)(isa))->kernel)
 #endif
 
 /* The ways of an order: by each instruction set; then pair by pairs of bf16, whose instruction
@@ -158,8 +162,10 @@ static bool way_of(sw_bf16_order order, int i, int *isa, sw_bf16_order *way)
     *way = !own ? order : order == SW_ORDER_PAIR ? SW_ORDER_PAIR_DOT : SW_ORDER_TILE_AMX;
     if (own && order == SW_ORDER_TILE)
         *isa += SW_ISA_AVX512;
-    if (*way == SW_ORDER_TILE_AMX && (bf16 & SW_BF16_AMX) == 0)
-        return i == levels && (*isa = MODELLED) == levels;
+    if (*way == SW_ORDER_TILE_AMX && (bf16 & SW_BF16_AMX) == 0) {
+        *isa = MODELLED;
+        return i == levels && sw_cpu_isa() == SW_ISA_AVX512;
+    }
     if (*way == SW_ORDER_TILE_AMX)
         return i == levels && sw_order_way(order, bf16, &(const char *){NULL}) == *way;
     return *isa < levels && (!own || *isa < SW_ISA_AVX512 || (bf16 & SW_BF16_DOT) != 0);
@@ -178,7 +184,7 @@ static void product(int isa, const sw_gemm *g, float *scratch, const sw_par *par
     const uint32_t before = _mm_getcsr();
     _mm_setcsr(before | 0x8040u);
 #endif
-    (isa == MODELLED ? swi_dense_gemm_model : sw_dense((sw_isa)isa)->gemm)(g, scratch, par);
+    BY(isa, dense, gemm)(g, scratch, par);
 #if defined(__x86_64__)
     _mm_setcsr(before);
 #endif
@@ -190,7 +196,7 @@ static void products(int isa, const sw_products *p, const sw_par *par)
     const uint32_t before = _mm_getcsr();
     _mm_setcsr(before | 0x8040u);
 #endif
-    (isa == MODELLED ? swi_axes_products_model : sw_axes((sw_isa)isa)->products)(p, par);
+    BY(isa, axes, products)(p, par);
 #if defined(__x86_64__)
     _mm_setcsr(before);
 #endif
@@ -332,7 +338,7 @@ SW_TEST("the orders differ at k = 64")
 /* ---- stored weights ---------------------------------------------------------------------- */
 
 /* A product of float32 whose B is stored in bf16, by the one of the same numbers in float32:
- * every layout of B, with bias or sums, scratch and threads or without. */
+ * every layout of B, with bias or sums, threads or without. */
 static void a_stored(size3 z, int kind)
 {
     static const sw_par two = {2, run_reversed};
@@ -359,7 +365,7 @@ static void a_stored(size3 z, int kind)
             for (int half = 0; half < 2; half++) {
                 g.c = half ? c : want;
                 g.b = of[half];
-                g.b_half = half != 0;
+                g.b_half = g.pack_rows = half != 0;
                 begin_with_sums(g.c, before, n, false, adds);
                 product(run / 4, &g, NULL,
                         run % 4 == 0   ? &one_thread
@@ -414,7 +420,9 @@ static void a_coded(size3 z, sw_dtype dtype, bool is_turned)
     const float *a = numbers((size_t)(z.m * z.k), 5), *before = numbers(n, 8);
     for (int order = SW_ORDER_NONE; order <= SW_ORDER_TILE; order++)
         for (int run = 0; run < 3 * ((int)sw_cpu_isa() + 1); run++) {
-            sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .a = a, .a_row = z.k, .a_col = 1};
+            const bool a_turned = run % 3 == 2;
+            sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .a = a};
+            g.a_row = a_turned ? 1 : z.k, g.a_col = a_turned ? z.m : 1;
             g.b_row = is_turned ? 1 : z.n, g.b_col = is_turned ? z.k : 1;
             g.order = (sw_bf16_order)order;
             g.accumulate = run % 3 == 1;
@@ -422,6 +430,7 @@ static void a_coded(size3 z, sw_dtype dtype, bool is_turned)
                 g.c = coded ? c : want;
                 g.b = coded ? NULL : b;
                 g.stored = coded ? &w : NULL;
+                g.pack_rows = coded != 0;
                 begin_with_sums(g.c, before, n, false, g.accumulate);
                 product(run / 3, &g, NULL,
                         run % 3 == 0   ? &reversed

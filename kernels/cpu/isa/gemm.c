@@ -3,9 +3,9 @@
  * blocks of ROWS rows along it. Nothing is shared between tasks and no one waits, so a product
  * is one parallel region, and B needs no scratch.
  *
- * A is read in place and broadcast. Where its columns are not side by side and there is enough
- * of it (the weight gradient's), and where rows in place are slow (Intel), a task packs rows of
- * it into strips of ROWS rows on its stack, for KC columns of A and all the task has of C.
+ * A is read in place and broadcast. Where its columns lie far apart and there is enough of it
+ * (a large weight gradient's), and where A in place is slow (Intel), a task packs its rows into
+ * strips of ROWS rows on its stack, for KC columns of A and all the task has of C.
  *
  * An element of C is one chain of multiply-adds over k from the first to the last, which begins
  * at zero or, when adding, at what stood in c; then + bias. One that goes down, of a
@@ -29,10 +29,10 @@ enum {
     GROUP = 4 * ROWS,      /* rows that run along one panel before the next */
     AMX = 2 * LINE,        /* the same of tiles, and columns of a block of four */
     CHUNK = 48 * GROUP,    /* rows that run along a packed piece of B, at most */
-    OWN = 240 * KC,        /* numbers of A that a task packs: 240 KiB on its stack, */
-    OWN_COLS = 1024,       /* for that many columns of C */
-    FAR_COLS = 2048,       /* numbers apart, from where columns of A are slow in place, */
-    LONG = 512,            /* and sides of C and A from which rows are, if they are at all */
+    OWN = 216 * KC,        /* numbers of A that a task packs at a time: 216 KiB on its stack */
+    OWN_COLS = 1024,       /* columns of C that it packs them for, where C is wide */
+    FAR_COLS = 2048,       /* columns of A that are at least so far apart are packed; */
+    LONG = 512,            /* on Intel also rows, where m, n and k are at least that */
     HALF_BLOCK = 512,      /* rows of a packed block of A in an order of bf16 */
     SUMS = 1 << 18,        /* that wait in scratch, at most */
     SUM_ROWS = 8 * GROUP,  /* of sums that wait on the stack */
@@ -56,11 +56,11 @@ typedef struct {
     const sw_gemm *g;
     range work, pack; /* of the region that runs; empty: nothing */
     const float
-        *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
-    float *to;   /* strips of `pack` */
-    region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
-    int64_t own; /* rows of A that a task packs for itself; 0: none */
-    bool pairs;  /* pieces of B have DEEP rows; A is in place or in strips as deep */
+        *strips;      /* A of `work`, packed, one KC columns after the other; NULL: in place */
+    float *to;        /* strips of `pack` */
+    region sums;      /* of `work`, until they are rounded into C; NULL: on the stack */
+    int64_t own_rows; /* of A, that a task packs for itself at most; 0: none */
+    bool pairs;       /* pieces of B have DEEP rows; A is in place or in strips as deep */
     int row_parts, col_parts, pack_parts, threads;
 } gemm_job;
 
@@ -70,16 +70,16 @@ typedef struct {
  * again and again they pay for being packed. Rows are read in place: each register block asks
  * for those of the next one. On Sapphire Rapids packed rows are faster where there are enough
  * of all. */
-static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
+static bool worth_packing(int64_t m, int64_t n, int64_t k)
 {
-    return turned && n > COLS && m * k >= TURNED_FROM;
+    return n > COLS && m * k >= TURNED_FROM;
 }
 static bool packs_own(const sw_gemm *g)
 {
     const bool slow = g->pack_rows || sw_cpu_packs_rows();
     if (g->a_col == 1)
         return slow && least(least(g->m, g->n), g->k) >= LONG;
-    return packs_a(g->m, g->n, g->k, slow || g->a_col >= FAR_COLS);
+    return (slow || g->a_col >= FAR_COLS) && worth_packing(g->m, g->n, g->k);
 }
 
 /* Are rows of A pairs for VDPBF16PS as they stand? */
@@ -113,7 +113,7 @@ static int64_t block_floats(const range *r)
  * columns may be larger than the rest of columns of a deeper one. */
 size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool half)
 {
-    if (!packs_a(m, n, k, half))
+    if (!half || !worth_packing(m, n, k))
         return 0;
     const range first = block_of(m, n, k, n, 0), second = block_of(m, n, k, n, 1);
     const range flat = block_of(m, n, least(k, KC), n, 1);
@@ -522,7 +522,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     if (job->strips != NULL)
         t.strips = job->strips +
                    swi_deep(g->order, x->k - job->work.k) * (job->work.end - job->work.i);
-    else if (job->own)
+    else if (job->own_rows)
         t.strips = own, t.first = r->i;
     t.soon = soon;
     t.c = sums;
@@ -532,7 +532,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     t.limit = r->end;
     for (int64_t i = r->i; i < r->end; i += group) {
         t.end = least(i + group, r->end);
-        if (own != NULL && job->strips == NULL && !job->own) {
+        if (own != NULL && job->strips == NULL && !job->own_rows) {
             const range rows = {.i = i, .end = t.end, .k = x->k, .k_end = x->k + x->depth};
             swi_pack_rows(own, g, &rows);
             t.strips = own;
@@ -635,13 +635,13 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         const bool across = x.j + COLS < end, down = x.k + depth < k_end;
         more = across || down;
         next = x;
-        if (job->own ? across : !down)
+        if (job->own_rows ? across : !down)
             next.j += COLS;
         else
             next.k += depth;
-        if (job->own && !across)
+        if (job->own_rows && !across)
             next.j = first->j;
-        if (!job->own && !down)
+        if (!job->own_rows && !down)
             next.k = k;
         next.width = least(COLS, end - next.j);
         next.depth = least(depth, k_end - next.k);
@@ -657,15 +657,14 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         if (g->c_half)
             sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
         const range rows = {.i = r->i, .end = r->end, .k = x.k, .k_end = x.k + x.depth};
-        if (job->own && x.j == first->j)
+        if (job->own_rows && x.j == first->j)
             swi_pack_rows(own, g, &rows);
         swi_pack_piece(packed, g, &x);
         rows_along(job, r, &x, packed, sums, own, &soon);
     }
 }
 
-/* Each by itself: the stack of products of float32 is small, since their callers have tiles of
- * their own there. */
+/* Each by itself, so that a product has no more stack than its way needs. */
 static __attribute__((noinline)) void columns_FULL(const gemm_job *job, const range *r,
                                                    const piece *first, int64_t end,
                                                    const piece *later)
@@ -721,18 +720,40 @@ static void region_part(void *arg, int part)
     const int64_t end = part_columns(job, &job->work, part, &first);
     const bool waits =
         job->g->c_half && job->g->k > (job->pairs ? DEEP : KC) && job->sums.at == NULL;
-    const int64_t chunk = waits ? SUM_ROWS : job->own > 0 ? job->own : CHUNK;
+    const int64_t chunk = waits ? SUM_ROWS : CHUNK; /* rows of a part that packs A are fewer */
     const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
     for (int i = 0; i < chunks; i++) {
         range rows = r;
         rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
         const piece *next = i + 1 < chunks ? &first : &later;
-        (job->own                         ? columns_OWN
+        (job->own_rows                    ? columns_OWN
          : job->g->order == SW_ORDER_NONE ? columns_FULL
          : job->pairs                     ? columns_PAIRS
                                           : columns_HALF)(job, &rows, &first, end, next);
     }
+}
+
+/* Where tasks pack A they are short rather than narrow, for a narrow one packs the rows of its
+ * neighbour again; and there is no last round of a few. */
+static void split_own(gemm_job *job, int threads, int64_t rows, int64_t cols, int64_t fewest)
+{
+    const int64_t longest = (rows + job->own_rows - 1) / job->own_rows;
+    int64_t across = cols * COLS / OWN_COLS;
+    across = across > 1 ? across : 1;
+    const int64_t some = least((fewest + across - 1) / across, rows / (2 * GROUP));
+    int64_t down = least(EACH * threads / across, 2 * rows / job->own_rows);
+    down = down > some ? down : some;
+    down = down > longest ? down : longest;
+    if (down * across < fewest)
+        across = least(cols, (fewest + down - 1) / down);
+    for (int64_t d = down; d >= longest && d > down * 3 / 4; d--)
+        if (d * across % threads == 0) {
+            down = d;
+            break;
+        }
+    job->row_parts = (int)down;
+    job->col_parts = (int)across;
 }
 
 /* Tasks of a product of `work` multiply-adds: columns first, since tasks of the same columns
@@ -747,12 +768,9 @@ static void split(gemm_job *job, int threads, int64_t rows, double work)
     const int64_t fewest = large ? 2 * threads : threads;
     job->col_parts = (int)least(cols, large ? EACH * threads : threads);
     const int64_t most = least((int64_t)(work / TASK_WORK), EACH * threads);
-    if (job->own > 0) {
-        job->col_parts = (int)(cols * COLS / OWN_COLS > 1 ? cols * COLS / OWN_COLS : 1);
-        job->row_parts = (int)least(EACH * threads / job->col_parts, 2 * rows / job->own);
-        if (job->row_parts < (rows + job->own - 1) / job->own)
-            job->row_parts = (int)((rows + job->own - 1) / job->own);
-    } else if (job->strips == NULL)
+    if (job->own_rows > 0)
+        split_own(job, threads, rows, cols, fewest);
+    else if (job->strips == NULL)
         job->row_parts = (int)least(most / job->col_parts, rows / TASK_ROWS);
     if (job->row_parts * job->col_parts < fewest)
         job->row_parts = (int)least((rows + GROUP - 1) / GROUP,
@@ -770,7 +788,7 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
     job->row_parts = job->col_parts = rows > 0;
     if (threads > 1 && p->end > p->i)
         job->pack_parts = (int)least((p->end - p->i + GROUP - 1) / GROUP, 4 * threads);
-    if ((threads > 1 || job->own) && rows > 0)
+    if ((threads > 1 || job->own_rows) && rows > 0)
         split(job, threads, rows, work);
     vparts(par, region_part, job, job->pack_parts + job->row_parts * job->col_parts,
            threads > 1);
@@ -847,9 +865,9 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         return;
     }
     const bool in_place = has_pairs(g), waits = g->c_half && g->k > KC;
-    job.own = !half && packs_own(g) ? OWN / least(g->k, KC) / GROUP * GROUP : 0;
+    job.own_rows = !half && packs_own(g) ? OWN / least(g->k, KC) / GROUP * GROUP : 0;
     job.pairs = in_place;
-    if (scratch == NULL || !packs_a(g->m, g->n, g->k, half) ||
+    if (scratch == NULL || !half || !worth_packing(g->m, g->n, g->k) ||
         (in_place && (!waits || g->k <= DEEP || g->m <= SUM_ROWS))) {
         run_region(&job, threads, par);
         return;
@@ -1019,5 +1037,5 @@ void SW_KERNEL(axes, products)(const sw_products *given, const sw_par *par)
                        work * (double)j.results >= SWI_WORTH;
     j.parts = apart ? par->n_threads : 1;
     j.par = apart ? NULL : par;
-    (apart ? par : &sw_par_alone)->run(par, results_part, &j, j.parts);
+    vparts(par, results_part, &j, j.parts, true);
 }
