@@ -619,37 +619,38 @@ static piece later_piece(const gemm_job *job, int part)
     return x;
 }
 
-/* Columns [first->j, end) of rows r: one piece of B after the other, along k first, so that
- * their sums wait in the near cache, or where A is packed here for all of them along columns
- * first; then comes piece `later`. packed: room for a piece; waiting: for sums of bf16; own:
- * for packed rows of A. */
+/* Piece p of columns [first, end): along k first, so that their sums wait in the near cache;
+ * where a task packs A, along columns first, so that all of them use what is packed. It has no
+ * columns where there is no such piece. */
+static piece piece_of(const gemm_job *job, int64_t first, int64_t end, int64_t p)
+{
+    const int64_t k = job->work.k, k_end = job->work.k_end, depth = depth_of(job, &job->work);
+    const int64_t across = (end - first + COLS - 1) / COLS;
+    const int64_t down = k_end > k ? (k_end - k + depth - 1) / depth : 1;
+    if (p >= across * down)
+        return (piece){0};
+    piece x = {.j = first + (job->own_rows > 0 ? p % across : p / down) * COLS,
+               .k = k + (job->own_rows > 0 ? p / across : p % down) * depth};
+    x.width = least(COLS, end - x.j);
+    x.depth = least(depth, k_end - x.k);
+    return x;
+}
+
+/* Columns [first->j, end) of rows r, piece after piece of B; then comes piece `later`. packed:
+ * room for a piece; waiting: for sums of bf16; own: for packed rows of A. */
 static __attribute__((noinline)) void columns(const gemm_job *job, const range *r,
                                               const piece *first, int64_t end,
                                               const piece *later, float *packed, float *waiting,
                                               float *own)
 {
     const sw_gemm *g = job->g;
-    const int64_t k = job->work.k, k_end = job->work.k_end, depth = depth_of(job, &job->work);
-    piece x = *first, next;
-    for (bool more = x.j < end; more; x = next) {
-        const bool across = x.j + COLS < end, down = x.k + depth < k_end;
-        more = across || down;
-        next = x;
-        if (job->own_rows ? across : !down)
-            next.j += COLS;
-        else
-            next.k += depth;
-        if (job->own_rows && !across)
-            next.j = first->j;
-        if (!job->own_rows && !down)
-            next.k = k;
-        next.width = least(COLS, end - next.j);
-        next.depth = least(depth, k_end - next.k);
-        if (!more)
-            next = *later;
+    piece x = piece_of(job, first->j, end, 0), next;
+    for (int64_t p = 1; x.width > 0; p++, x = next) {
+        next = piece_of(job, first->j, end, p);
+        const piece *after = next.width > 0 ? &next : later;
         asking soon = {0};
-        if (next.width > 0 && g->stored == NULL)
-            soon = ask_for(g, &next, r->end - r->i);
+        if (after->width > 0 && g->stored == NULL)
+            soon = ask_for(g, after, r->end - r->i);
         const bool plain = g->order == SW_ORDER_NONE && !g->b_half && g->stored == NULL;
         x.raw = plain && g->b_col == 1 && r->end - r->i >= ROWS ? x.width / NR * NR : 0;
         x.deep = swi_deep(g->order, x.depth);
@@ -759,8 +760,8 @@ static void split_own(gemm_job *job, int threads, int64_t rows, int64_t cols, in
 /* Tasks of a product of `work` multiply-adds: columns first, since tasks of the same columns
  * each pack B for themselves. Cores are not alike: another guest of the host, or another
  * thread, takes half of one for a while. With four equal tasks the other core then gets three.
- * So there are EACH for each thread, where that leaves a task enough rows and work. (Where A is
- * packed, regions follow each other in which small pieces of packing are handed out too.) */
+ * So there are EACH for each thread, where that leaves a task enough rows and work. (Where A of
+ * bf16 is packed, regions follow each other that hand out small pieces of packing too.) */
 static void split(gemm_job *job, int threads, int64_t rows, double work)
 {
     const int64_t cols = (job->work.j_end - job->work.j + COLS - 1) / COLS;
